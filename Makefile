@@ -8,6 +8,9 @@ STUBS := common/rpc/generated/outrider/v1
 FRAMES ?= 1000000
 MIX_SECONDS ?= 1800
 
+# Some containers keep Python from writing bytecode. Each process of the tests would compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo wheel test lint audit fuzz mix proto
 
 install: $(INSTALLED)

@@ -78,6 +78,7 @@ class LocalServer:
         self.counters = self.sessions.counters
         self._target = Target(packed)
         self._numbers = iter(range(10**6))
+        self._truths: dict[tuple[tuple[int, ...], int, tuple[int, ...]], tuple[int, ...]] = {}
 
     @asynccontextmanager
     async def running(self, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[None]:
@@ -104,14 +105,20 @@ class LocalServer:
             conversation.close()
             wire.close()
 
-    def truth(self, prompt: list[int], length: int, end_tokens: list[int] | None = None) -> tuple[int, ...]:
-        """The greedy answer of transformers' own `generate`."""
+    def truth(self, prompt: Sequence[int], length: int, end_tokens: Sequence[int] = ()) -> tuple[int, ...]:
+        """The greedy answer of transformers' own `generate`; generated once, for many tests ask for the same."""
+        asked = tuple(prompt), length, tuple(end_tokens)
+        if asked not in self._truths:
+            self._truths[asked] = self._generate(*asked)
+        return self._truths[asked]
+
+    def _generate(self, prompt: tuple[int, ...], length: int, end_tokens: tuple[int, ...]) -> tuple[int, ...]:
         generated = self.model.generate(
             torch.tensor([prompt]),
             attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
             max_new_tokens=length,
             do_sample=False,
-            eos_token_id=end_tokens,
+            eos_token_id=list(end_tokens) or None,
             pad_token_id=0,
         )
         return tuple(generated[0, len(prompt) :].tolist())

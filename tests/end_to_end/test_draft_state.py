@@ -21,7 +21,7 @@ from tests.end_to_end.in_memory import CONTEXT, LocalServer
 from tests.families import FAMILIES, make_checkpoint
 
 VOCAB = 300
-LENGTH = 24
+LENGTH = 16
 PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 100))]
 SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("eagle", 0), ("medusa", 0)]
 
@@ -150,10 +150,10 @@ async def test_eight_clients_together_are_each_exact(served: Served) -> None:
         Gappy(served.drafter(*SYSTEMS[index % len(SYSTEMS)]), index, loss=0.1 * (index % 3)) for index in range(8)
     ]
     async with served.local_server.running():
-        asked = [ask(served, drafter, prompt, length=40) for drafter, prompt in zip(drafters, prompts, strict=True)]
+        asked = [ask(served, drafter, prompt, length=24) for drafter, prompt in zip(drafters, prompts, strict=True)]
         answers = await asyncio.gather(*asked)
     assert not any(answer.note for answer in answers)
-    assert [answer.tokens for answer in answers] == [served.local_server.truth(prompt, 40) for prompt in prompts]
+    assert [answer.tokens for answer in answers] == [served.local_server.truth(prompt, 24) for prompt in prompts]
     assert all(drafter.arrived for drafter in drafters)
     assert served.local_server.counters.recomputed_tokens == 0
 

@@ -21,7 +21,7 @@ from tests.end_to_end.in_memory import LocalServer
 from tests.families import FAMILIES, make_checkpoint
 
 VOCAB = 300
-LENGTH = 24
+LENGTH = 16
 PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 75))]
 
 
@@ -98,10 +98,10 @@ async def test_eight_clients_together_are_each_exact_and_share_passes(family):
     async with local_server.running():
         drafters = [LookupDrafter() if i % 2 else RandomDrafter(i) for i in range(8)]
         asked = [
-            ask(local_server, drafter, prompt, "eager", 40) for drafter, prompt in zip(drafters, prompts, strict=True)
+            ask(local_server, drafter, prompt, "eager", 24) for drafter, prompt in zip(drafters, prompts, strict=True)
         ]
         answers = await asyncio.gather(*asked)
-    assert [answer.tokens for answer in answers] == [local_server.truth(prompt, 40) for prompt in prompts]
+    assert [answer.tokens for answer in answers] == [local_server.truth(prompt, 24) for prompt in prompts]
     passes = local_server.counters.passes - before[0]
     assert (local_server.counters.session_passes - before[1]) / passes > 2
     assert local_server.counters.recomputed_tokens == 0

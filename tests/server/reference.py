@@ -13,9 +13,16 @@ class Reference:
 
     def __init__(self, directory: Path):
         self._model = load_causal_lm(directory, dtype="float64")
+        self._answers: dict[tuple[tuple[int, ...], int], list[int]] = {}
 
     def answer(self, prompt: Sequence[int], count: int) -> list[int]:
-        """Up to an end token or `count` tokens."""
+        """Up to an end token or `count` tokens. Each is generated once, for many tests ask for the same."""
+        asked = tuple(prompt), count
+        if asked not in self._answers:
+            self._answers[asked] = self._generate(prompt, count)
+        return [*self._answers[asked]]
+
+    def _generate(self, prompt: Sequence[int], count: int) -> list[int]:
         ids = torch.tensor([list(prompt)])
         made = self._model.generate(
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, pad_token_id=0

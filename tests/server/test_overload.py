@@ -20,7 +20,7 @@ from tests.server.clients_of_sessions import LIMITS, TERMS, prompt_of
 from tests.server.fake_target import FakeTarget
 
 CAPACITY = 8
-SECONDS = 120.0
+SECONDS = 60.0
 COSTLY = Pace(per_pass=0.03, per_token=0.01)
 ANSWER = Settings(max_new_tokens=40)
 

@@ -1,7 +1,8 @@
 """Makes the tables of `docs/scaling.md` from `dimensions` and from the rows of `sizes`. Pure; measures nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from netem.experiments.one_device.dimensions import (
     TARGETS,
@@ -72,11 +73,12 @@ PIPELINE = (
 )
 
 
-def drafts(target: TargetDimensions) -> list[DraftDimensions]:
+@cache
+def drafts(target: TargetDimensions) -> Sequence[DraftDimensions]:
     """Each draft model that a client can run, trained alone; `moa` with the published and the default sizes."""
     alone = [moa(target, default_config(target, (depth,)), depth) for depth in DEPTHS]
     published = replace(moa(target, published_config(target, (0,)), 0), name="moa N=0, published")
-    return [eagle(target), published, *alone]
+    return eagle(target), published, *alone
 
 
 def bundle(target: TargetDimensions) -> DraftDimensions:
@@ -87,7 +89,7 @@ def bundle(target: TargetDimensions) -> DraftDimensions:
 def by_present_formulas(row: Row) -> Row:
     """A row of an earlier run with what is computed computed anew."""
     target = next(each.dimensions for each in SIZED_TARGETS if each.dimensions.name == row.target)
-    known = {size.name: size for size in (draft.size(target) for draft in DRAFTS)}
+    known = _sizes(target)
     place = Place(target, known[row.draft], row.weights, row.dtype)
     fresh = make_row(place, [*known.values()], None, None, row.answer, 1.0)
     return replace(
@@ -98,6 +100,12 @@ def by_present_formulas(row: Row) -> Row:
         bundle_mb_computed=fresh.bundle_mb_computed,
         server_mb_computed=fresh.server_mb_computed,
     )
+
+
+@cache
+def _sizes(target: TargetDimensions) -> Mapping[str, DraftDimensions]:
+    """Of every draft, by its name; each is counted on a network without memory, which takes a moment."""
+    return {size.name: size for size in (draft.size(target) for draft in DRAFTS)}
 
 
 def sizes_table(rows: Sequence[Row]) -> str:

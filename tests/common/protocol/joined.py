@@ -7,6 +7,7 @@ that it holds.
 
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,8 +91,9 @@ class Joined:
         self._pass_timings = PassTimings()
         self._assisting = False
 
-    def run(self, turns: list[tuple[int, list[int], Settings]]) -> list[list[int]]:
-        """`turns` are (keep, tokens, settings), where a negative `keep` counts from the frontier's end."""
+    def run(self, turns: list[tuple[int, list[int], Settings]], enough: float = math.inf) -> list[list[int]]:
+        """`turns` are (keep, tokens, settings), where a negative `keep` counts from the frontier's end. A turn is over
+        when its answer is, or has `enough` tokens."""
         answers = []
         for index, (back, tokens, settings) in enumerate(turns):
             if settings.wants_state_alone:
@@ -106,7 +108,7 @@ class Joined:
                 self.held = {at: state for at, state in self.held.items() if at[1] < shared}
                 self._send(self.client.extend(keep, tokens, settings))
             self._at(0.0, self._draft)
-            while self.client.state is not ClientState.FINISHED:
+            while self.client.state is not ClientState.FINISHED and len(self.client.answer) < enough:
                 if not self._queue:
                     raise AssertionError("the session stands still")
                 self._now, _, act = heapq.heappop(self._queue)

@@ -69,7 +69,7 @@ def speculate(case: Case) -> tuple[np.ndarray, Counter]:
         server, budget = SERVERS[seed % len(SERVERS)], case.budgets[seed % len(case.budgets)]
         joined = Drawing(server, case.faults, TARGET, offers, case.drafting, seed, budget)
         how = Settings(4, "speculative", sampling=replace(SAMPLING, seed=seed))
-        (answer,) = joined.run([(0, PROMPT, how)])
+        (answer,) = joined.run([(0, PROMPT, how)], enough=2)
         pairs[answer[0], answer[1]] += 1
         for what in ("accepted", "left_out", "too_late", "restarts"):
             happened[what] += getattr(joined, what)

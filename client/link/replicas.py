@@ -157,7 +157,7 @@ async def _first_alike(
     """Asks two at a time until one that is a replica answers; the less loaded if both are."""
     for index in range(0, len(addresses), 2):
         answered = await inquiry.ask(addresses[index : index + 2], _ASK_S)
-        if alike := [each for each in answered if _is_alike(access, expected, each)]:
+        if alike := [each for each in answered if inquiry.is_alike(access, expected, each)]:
             return _less_loaded(alike)
     return None
 
@@ -203,13 +203,6 @@ def _less_loaded(replicas: Sequence[Replica]) -> Replica:
     return min(replicas, key=lambda each: each.description.load)
 
 
-def _is_alike(access: Access, expected: ServerDescription, replica: Replica) -> bool:
-    differs = expected.identity.difference(replica.description.identity)
-    if differs:
-        _log.warning("%s is not used in place of %s: %s", replica.access.address, access.address, differs)
-    return not differs
-
-
 def _is_established(own: asyncio.Task[Connection]) -> bool:
     return own.done() and not own.cancelled() and own.exception() is None and own.result().is_ready
 
@@ -222,6 +215,7 @@ class _Inquiry:
         self._access = access
         self._model = model
         self._failure: OutriderError | None = None
+        self._strangers = set[Address]()
 
     async def __aenter__(self) -> Self:
         return self
@@ -231,6 +225,15 @@ class _Inquiry:
     ) -> None:
         for replica in self.answered.values():
             await replica.connection.close()
+
+    def is_alike(self, access: Access, expected: ServerDescription, replica: Replica) -> bool:
+        """One that is no replica of that at `access` is named once."""
+        address = replica.access.address
+        differs = expected.identity.difference(replica.description.identity)
+        if differs and address not in self._strangers:
+            self._strangers.add(address)
+            _log.warning("%s is not used in place of %s: %s", address, access.address, differs)
+        return not differs
 
     def take(self, replica: Replica, known: Iterable[Address]) -> Replica:
         """The replica is the caller's now; the others that are `known` stand behind it."""

@@ -1,5 +1,5 @@
-"""Three replicas that share a real store, many clients, and a replica that is gone in mid-answer: every answer is
-exact, and nobody else moves."""
+"""Three replicas that share a real store, many clients, a replica that is gone in mid-answer and a store that restarts:
+every answer is exact, and nobody else moves."""
 
 import asyncio
 import random
@@ -22,6 +22,7 @@ from client.terminal.progress import download_bar
 from common.address import Address, parse_address
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Settings
+from netem.experiments.service.local_store import LocalStore
 from server.options import FleetOptions, Pace, ServeOptions
 from tests.families import make_checkpoint
 from tests.server.fleet.stores import real_store
@@ -40,6 +41,7 @@ class Replicas:
     """By their addresses, each with what ends it."""
 
     options: ServeOptions
+    store: LocalStore
     running: dict[Address, tuple[Running, AsyncExitStack]]
 
     @property
@@ -83,7 +85,7 @@ def truths(target: Path) -> list[tuple[int, ...]]:
 async def replicas(target: Path, tmp_path: Path) -> AsyncIterator[Replicas]:
     store = real_store(tmp_path)
     paced = with_sessions(options_for(target), pace=Pace(per_pass=0.05))
-    fleet = Replicas(replace(paced, fleet=FleetOptions(store.url)), {})
+    fleet = Replicas(replace(paced, fleet=FleetOptions(store.url)), store, {})
     try:
         for _ in range(REPLICAS):
             await fleet.begin()
@@ -134,6 +136,8 @@ async def test_clients_of_a_replica_that_is_gone_finish_elsewhere_and_all_others
         while not all(each.final for each in askers if each.chose == gone):
             await asyncio.sleep(0.01)
         await replicas.kill(gone)
+        replicas.store.end()
+        await asyncio.to_thread(replicas.store.begin)
         answers = await asyncio.wait_for(asyncio.gather(*answering), 60)
     assert [answer.tokens for answer in answers] == truths
     assert [bool(answer.stats.reconnects) for answer in answers] == [each.chose == gone for each in askers]

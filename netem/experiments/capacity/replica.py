@@ -5,7 +5,6 @@ not know fleets, tables, or which systems are compared.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from client.errors import BrokenOffError, RefusedError
 from client.stats import per
 from common.protocol.terms import Terms
 from common.stated_costs import DRAFT_SECONDS
+from netem.experiments.capacity.gaps import GapRecorder, LinkGaps, together
 from netem.experiments.capacity.replay import END, Replay, ReplayDrafter, ReplayDrafterFactory, ReplayTarget
-from netem.experiments.speed.runs import drawn, quantile
+from netem.experiments.speed.runs import drawn
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import LinkProfile
 from netem.virtual.clock import run_virtually
@@ -57,24 +57,6 @@ class ReplicaLoad:
     begin_s: float = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class LinkGaps:
-    """What clients on one link saw. gaps: seconds between two commits of one answer. tokens: behind the first commit of
-    an answer, in `client_seconds` of all clients."""
-
-    tokens: int
-    client_seconds: float
-    gaps: Sequence[float]
-
-    @property
-    def tokens_per_client_second(self) -> float:
-        return per(self.tokens, self.client_seconds)
-
-    @property
-    def gap_p95_s(self) -> float:
-        return quantile(self.gaps, 0.95)
-
-
 @dataclass(frozen=True)
 class ReplicaRun:
     """By the name of the link, and the server's counters; `refused` are requests that the server had no room for."""
@@ -87,12 +69,7 @@ class ReplicaRun:
     @property
     def whole(self) -> LinkGaps:
         """Over all links."""
-        each = self.links.values()
-        return LinkGaps(
-            sum(link.tokens for link in each),
-            sum(link.client_seconds for link in each),
-            [gap for link in each for gap in link.gaps],
-        )
+        return together(list(self.links.values()))
 
 
 def run_replica(replay: Replay, system: ReplicaSystem, load: ReplicaLoad) -> ReplicaRun:
@@ -106,8 +83,7 @@ class _Clients:
         self._system = system
         self._load = load
         self._ends_s = load.begin_s + load.seconds
-        self._tokens: dict[str, int] = defaultdict(int)
-        self._gaps: dict[str, list[float]] = defaultdict(list)
+        self._gaps = GapRecorder(load.begin_s)
         self._refused = 0
 
     async def run(self) -> ReplicaRun:
@@ -116,16 +92,13 @@ class _Clients:
             starts = [load.begin_s * number / load.clients for number in range(load.clients)]
             clients = [asyncio.create_task(self._client(engine, *each)) for each in enumerate(starts)]
             await asyncio.sleep(self._ends_s)
+            links = self._gaps.seen([link.name for link in load.links], self._ends_s)
             for client in clients:
                 client.cancel()
             for ended in await asyncio.gather(*clients, return_exceptions=True):
                 if isinstance(ended, Exception):  # a client that fails makes room for the others
                     raise ended
             counters = engine.counters
-        links = {
-            name: LinkGaps(self._tokens[name], sum(self._gaps[name]), self._gaps[name])
-            for name in dict.fromkeys(link.name for link in load.links)
-        }
         return ReplicaRun(links, counters, self._refused, load.seconds)
 
     async def _client(self, engine: Engine, number: int, start_s: float) -> None:
@@ -135,27 +108,21 @@ class _Clients:
         while True:
             link = self._load.links[(number + question) % len(self._load.links)]
             try:
-                await self._question(engine, drawn(link, number, question), number * _APART + question, begun)
+                await self._question(engine, number, drawn(link, number, question), question, begun)
                 question, begun = question + 1, 0.0
             except RefusedError as refusal:
                 self._refused += 1
                 await asyncio.sleep(refusal.retry_after)
 
-    async def _question(self, engine: Engine, link: LinkProfile, answer: int, begun: float) -> None:
+    async def _question(self, engine: Engine, number: int, link: LinkProfile, question: int, begun: float) -> None:
         clock = asyncio.get_running_loop().time
-        last_s: float | None = None
 
         def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
-            nonlocal last_s
-            if not committed:
-                return
-            now_s = clock()
-            if last_s is not None and last_s >= self._load.begin_s:
-                self._tokens[link.name] += len(committed)
-                self._gaps[link.name].append(now_s - last_s)
-            last_s = now_s
+            if committed:
+                self._gaps.committed(number, link.name, len(committed), clock())
 
-        await ask_replayed(engine, self._replay, self._system, link, answer, begun, watch)
+        await ask_replayed(engine, self._replay, self._system, link, number * _APART + question, begun, watch)
+        self._gaps.answered(number)
 
 
 async def ask_replayed(

@@ -202,6 +202,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.capacity.measure",
             f"{_SPEED}.testbed:models",
         ),
+        Experiment(
+            "capacity-timed",
+            "The simulation of `capacity` beside real time: 1 to 16 clients on two replicas, at stated costs.",
+            "netem.experiments.capacity.timed",
+            f"{__name__}:no_models",
+        ),
         _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),

@@ -5,8 +5,8 @@ not know fleets, tables, or which systems are compared.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from client.answer import Answer, TokenListener
@@ -26,6 +26,7 @@ from netem.virtual.clock import run_virtually
 from netem.virtual.server import PACE
 from server.engine import Engine
 from server.models.server_drafters import SERVER_TREE
+from server.options import Pace
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
 
@@ -38,12 +39,18 @@ _MAX_SESSIONS = 4096  # enough that only the number of answers at a time is limi
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSystem:
-    """policy: of the clients. idle: the idle policy that they ask for."""
+    """policy: of the clients. idle: the idle policy that they ask for. slower: how many times the stated costs a pass
+    and a level take."""
 
     name: str
     policy: Policy
     idle: str
     server_drafting: bool
+    slower: float = 1.0
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(PACE.per_pass * self.slower, PACE.per_token * self.slower, PACE.per_level * self.slower)
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class _Clients:
 
     async def run(self) -> ReplicaRun:
         load = self._load
-        async with _serving(self._replay, self._system) as engine:
+        async with serving(*replay_server(self._replay, self._system)) as engine:
             starts = [load.begin_s * number / load.clients for number in range(load.clients)]
             clients = [asyncio.create_task(self._client(engine, *each)) for each in enumerate(starts)]
             await asyncio.sleep(self._ends_s)
@@ -136,37 +143,56 @@ async def ask_replayed(
 ) -> Answer:
     """Recorded answer `number`, of which the share `begun` is part of the prompt."""
     prompt = replay.prompt(number, int(begun * (replay.tokens(number) - 1)))
-    options = AnswerOptions(system.policy, replay.tokens(number) + 1, idle=system.idle, pace=DRAFT_SECONDS)
     drafter = ReplayDrafter(replay) if system.policy.drafts else None
     session_id = f"{link.seed:016x}{number:016x}"
-    answer = await ask(engine, link, session_id, prompt, options, drafter, watch)
+    answer = await ask(engine, link, session_id, prompt, replay_options(replay, system, number), drafter, watch)
     if answer.failure:
         raise BrokenOffError(answer.failure)
     return answer
 
 
-def answer_in_turn(replay: Replay, system: ReplicaSystem, link: LinkProfile, clients: int, answers: int) -> float:
-    """Tokens per second of a client, where `clients` of one replica each ask every `clients`-th of so many recorded
-    answers, one after the other."""
+def replay_options(replay: Replay, system: ReplicaSystem, number: int) -> AnswerOptions:
+    """Of recorded answer `number`."""
+    most_tokens, level_s = replay.tokens(number) + 1, DRAFT_SECONDS * system.slower
+    return AnswerOptions(system.policy, most_tokens, idle=system.idle, pace=level_s)
+
+
+def answer_in_turn(
+    replay: Replay, system: ReplicaSystem, link: LinkProfile, clients: int, answers: int, replicas: int = 1
+) -> float:
+    """As `tokens_in_turn`, of clients that are divided evenly among the replicas."""
 
     async def main() -> float:
-        async with _serving(replay, system) as engine:
+        async with AsyncExitStack() as stack:
+            engines = [
+                await stack.enter_async_context(serving(*replay_server(replay, system))) for _ in range(replicas)
+            ]
 
-            async def attend(number: int) -> list[Answer]:
-                return [
-                    await ask_replayed(engine, replay, system, drawn(link, number, turn), answer)
-                    for turn, answer in enumerate(range(number, answers, clients))
-                ]
+            def ask_one(client: int, turn: int, answer: int) -> Awaitable[Answer]:
+                return ask_replayed(engines[client % replicas], replay, system, drawn(link, client, turn), answer)
 
-            attended = await asyncio.gather(*(attend(number) for number in range(clients)))
-            stats = [answer.stats for of_client in attended for answer in of_client]
-            return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
+            return await tokens_in_turn(ask_one, clients, answers)
 
     return run_virtually(main())
 
 
-def _serving(replay: Replay, system: ReplicaSystem) -> AbstractAsyncContextManager[Engine]:
+async def tokens_in_turn(ask_one: Callable[[int, int, int], Awaitable[Answer]], clients: int, answers: int) -> float:
+    """Tokens per second of a client, where each of `clients` asks every `clients`-th of so many recorded answers, one
+    after the other. ask_one: a client's number, how many it has asked before, and the answer's number."""
+
+    async def attend(client: int) -> list[Answer]:
+        return [await ask_one(client, *turn) for turn in enumerate(range(client, answers, clients))]
+
+    attended = await asyncio.gather(*map(attend, range(clients)))
+    stats = [answer.stats for of_client in attended for answer in of_client]
+    return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
+
+
+def replay_server(
+    replay: Replay, system: ReplicaSystem
+) -> tuple[ReplayTarget, Terms, ServingLimits, Pace, int, ReplayDrafterFactory | None]:
+    """What a server is made of: target, terms, limits, costs, K/V tokens, its drafters."""
     terms = Terms("replay", replay.vocabulary, _CONTEXT, frozenset({END}), lambda tokens: "", server_drafts=True)
     factory = ReplayDrafterFactory(replay, SERVER_TREE) if system.server_drafting else None
     limits = ServingLimits(_MAX_SESSIONS, PASS_TOKENS)
-    return serving(ReplayTarget(replay), terms, limits, PACE, _K_V_TOKENS, factory)
+    return ReplayTarget(replay), terms, limits, system.pace, _K_V_TOKENS, factory

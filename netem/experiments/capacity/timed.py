@@ -31,13 +31,15 @@ _LOOPBACK = LinkProfile("loopback", "this machine", up=Direction(), down=Directi
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Tokens per second of a client; `overrun`: the share of real passes that took longer than they should."""
+    """Tokens per second of a client; `overrun`: the share of real passes that took longer than they should;
+    `reconnects`: streams that real clients gave up."""
 
     system: str
     clients: int
     real: float
     simulated: float
     overrun: float
+    reconnects: int
 
     @property
     def ratio(self) -> float:
@@ -60,14 +62,22 @@ async def compare(system: ReplicaSystem, clients: int, seed: int) -> Compared:
     real = await time_in_turn(replay, system, clients, clients, REPLICAS)
     # In a thread: the virtual clock has an event loop of its own.
     simulated = await asyncio.to_thread(answer_in_turn, replay, system, _LOOPBACK, clients, clients, REPLICAS)
-    return Compared(system.name, clients, real.tokens_per_client_second, simulated, real.overrun_share)
+    return Compared(system.name, clients, real.tokens_per_client_second, simulated, real.overrun_share, real.reconnects)
 
 
 def make_report(compared: Sequence[Compared]) -> Report:
     overruns = {f"{each.system} with {each.clients} clients": each.overrun for each in compared}
     return Report(
         title=f"Simulated speed beside real time, clients on {REPLICAS} replicas",
-        headings=("system", "clients", "tokens/s, real time", "tokens/s, simulated", "ratio", "passes too long"),
+        headings=(
+            "system",
+            "clients",
+            "tokens/s, real time",
+            "tokens/s, simulated",
+            "ratio",
+            "passes too long",
+            "reconnects",
+        ),
         rows=[
             [
                 each.system,
@@ -76,6 +86,7 @@ def make_report(compared: Sequence[Compared]) -> Report:
                 f"{each.simulated:.3f}",
                 f"{each.ratio:.3f}",
                 f"{each.overrun:.1%}",
+                str(each.reconnects),
             ]
             for each in compared
         ],
@@ -85,7 +96,8 @@ def make_report(compared: Sequence[Compared]) -> Report:
             f"{AGREEMENT:.0%} apart is asked for.",
             f"A pass takes {SLOWER * VIRTUAL_COSTS['pass_ms'] / 1000:g} s and a level "
             f"{SLOWER * VIRTUAL_COSTS['draft_level_ms'] / 1000:g} s, {SLOWER:g} times what other experiments state, "
-            "so that the processor, which other programs share, is not what limits a run.",
+            "so that the processor, which other programs share, is not what limits a run. Where it is elsewhere for "
+            "longer than a probe is waited for, a client gives its stream up and reconnects.",
             f"Each client asks once for {ANSWER_TOKENS} tokens behind a prompt of {PROMPT_TOKENS}. No model is loaded: "
             "77% of tokens are the draft's likeliest candidate and 95% among eight, as the demo's moa was recorded; "
             "`capacity` compares that with the models.",

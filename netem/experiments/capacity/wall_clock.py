@@ -38,10 +38,12 @@ from server.sessions.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
-    """counters: of each replica."""
+    """counters: of each replica. reconnects: streams that a client gave up, because the processor was elsewhere for so
+    long that no probe was answered."""
 
     tokens_per_client_second: float
     counters: Sequence[Counters]
+    reconnects: int
 
     @property
     def overrun_share(self) -> float:
@@ -52,14 +54,18 @@ class TimedRun:
 async def time_in_turn(replay: Replay, system: ReplicaSystem, clients: int, answers: int, replicas: int) -> TimedRun:
     """As `answer_in_turn`, in real time. Raises BrokenOffError if an answer breaks off."""
     async with AsyncExitStack() as stack:
+        reconnects = 0
         served = [await stack.enter_async_context(_serving(replay, system)) for _ in range(replicas)]
 
         async def ask_one(client: int, turn: int, answer: int) -> Answer:
+            nonlocal reconnects
             engine, access = served[client % replicas]
-            return await _ask(engine, access, replay, system, f"{client:08x}{turn:08x}", answer)
+            answered = await _ask(engine, access, replay, system, f"{client:08x}{turn:08x}", answer)
+            reconnects += answered.stats.reconnects
+            return answered
 
         speed = await tokens_in_turn(ask_one, clients, answers)
-        return TimedRun(speed, [engine.counters for engine, _ in served])
+        return TimedRun(speed, [engine.counters for engine, _ in served], reconnects)
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,9 @@ async def _ask(
     loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None, ends=terms.end_tokens)
     async with access.connect() as connection, SharedConnection(access, connection) as shared:
         streams = ConversationStreams(shared, session_id)
-        conversation = Conversation(streams.open(), loop, drafter, "replay", options.pace, options.policy.tree)
+        conversation = Conversation(
+            streams.open(), loop, drafter, "replay", options.pace, options.policy.tree, dial=streams.dial
+        )
         try:
             answer = await conversation.answer(replay.prompt(number), options.settings(), ignore_tokens)
         finally:

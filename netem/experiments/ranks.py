@@ -34,7 +34,7 @@ from server.ranks.place import Place
 
 RANKS = 2
 PROMPTS, QUICK_PROMPTS = 204, 12
-MAX_NEW_TOKENS = 8
+MAX_NEW_TOKENS = 16
 SESSIONS = 8
 LINK = "4g"
 RULES = ("greedy", "coupled")

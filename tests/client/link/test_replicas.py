@@ -335,6 +335,22 @@ async def test_the_list_is_kept_up_to_date_while_there_are_streams(monkeypatch) 
             stream.close()
 
 
+async def test_a_list_that_is_asked_for_on_a_connection_that_is_closed_is_asked_for_again(monkeypatch) -> None:
+    monkeypatch.setattr(shared_connection, "_LIST_INTERVAL_S", 0.02)
+    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+    async with silent, fleet(0.0, 0.5) as (own, new):
+        access = Access(Address("127.0.0.1", silent.sockets[0].getsockname()[1]), follow_replicas=True)
+        first = access.connect()
+        async with SharedConnection(access, first, own.said) as shared:
+            stream = ConversationStreams(shared, "s").open()
+            await asyncio.sleep(0.1)
+            shared.current.connection = access_to(own).connect()
+            await first.close()
+            await until(lambda: new.address in shared.access.others)
+            stream.close()
+            await shared.current.connection.close()
+
+
 async def test_after_a_failure_the_list_is_asked_for_at_once() -> None:
     async with fleet(0.0, 0.5, 0.9) as (own, gone, new):
         own.said = replace(own.said, replicas=(own.address, new.address))

@@ -13,3 +13,4 @@ async def test_every_client_is_answered_in_real_time_by_its_replica() -> None:
     assert run.tokens_per_client_second > 0
     assert [counters.sessions for counters in run.counters] == [3, 1]
     assert 0.0 <= run.overrun_share <= 1.0
+    assert run.late_s >= 0.0

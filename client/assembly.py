@@ -35,7 +35,7 @@ from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import Policy
 from client.link.offline import OfflineOptions
-from client.link.replicas import DESCRIBE_S, choose_replica, describe, followed
+from client.link.replicas import DESCRIBE_S, choose_replica, describe, with_list
 from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
 from client.private.draft_only import AnswerBounds
@@ -131,7 +131,7 @@ class Client:
         async with AsyncExitStack() as stack:
             if shared_connection is None:
                 shared_connection = await stack.enter_async_context(self.share_connection())
-            streams = ConversationStreams(shared_connection, session.id)
+            streams = await stack.enter_async_context(ConversationStreams(shared_connection, session.id))
             conversation = Conversation(
                 streams.open() if self.was_reached else None,
                 loop,
@@ -141,6 +141,7 @@ class Client:
                 policy.tree,
                 dial=streams.dial,
                 offline=offline,
+                leave_full=streams.leave_full,
             )
             try:
                 yield conversation
@@ -283,8 +284,7 @@ async def _prepared(
             if not is_complete(where, manifest):
                 raise
             if connection is None:
-                known = dict.fromkeys((*access.addresses, *followed(access, _remembered(kept))))
-                access = replace(access, others=tuple(known)[1:])
+                access = with_list(access, _remembered(kept))
                 connection = await stack.enter_async_context(access.connect())
         stack.enter_context(in_use(where, manifest.id, asked))
         await asyncio.to_thread(check_intact, bundle, manifest)

@@ -20,7 +20,13 @@ from client.drafting.provisional import ProvisionalCount
 from client.errors import RefusedError
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions, OfflineWait
-from client.link.reconnecting_stream import Dial, LinkListener, ReconnectingStream, ignore_link_changes
+from client.link.reconnecting_stream import (
+    Dial,
+    LeaveFull,
+    LinkListener,
+    ReconnectingStream,
+    ignore_link_changes,
+)
 from client.link.stream import Stream
 from client.stats import Clock, Meter
 from common.drafters.best_first import Expansion
@@ -47,6 +53,9 @@ from common.rpc.traffic import Traffic
 _RETRYABLE = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
 """Failures of a server, not of a session: it, or another server, may well continue the session later."""
 
+_FULL = (FailureCode.OVERLOADED, FailureCode.DRAINING)
+"""Failures of one replica, which another may not have. A quota is one for all."""
+
 
 @dataclass(frozen=True, slots=True)
 class DetachedDrafter:
@@ -61,7 +70,8 @@ class DetachedDrafter:
 class Conversation:
     """`drafter` may be None. Each drafted level takes at least `pace` seconds. `tree` bounds the drafter's tree; a
     controller does where it is None. `stream` is None where the server could not be reached; `dial` opens a new one
-    for one that broke, and without it the answer breaks off."""
+    for one that broke, and without it the answer breaks off. With `leave_full` a replica that has no room is left for
+    another before a refusal is told."""
 
     def __init__(
         self,
@@ -75,7 +85,9 @@ class Conversation:
         make_worker: WorkerFactory = PacedThread,
         dial: Dial | None = None,
         offline: OfflineOptions = OfflineOptions(),  # noqa: B008
+        leave_full: LeaveFull | None = None,
     ):
+        self._leave_full = leave_full
         self._link = ReconnectingStream(stream, dial, self._link_changed, clock)
         self._loop = loop
         self._drafter = None if drafter is None else PacedDrafter(drafter, pace, make_worker)
@@ -248,7 +260,7 @@ class Conversation:
                     raise
                 continue
             if isinstance(message, Failed):
-                self._take_failure(message)
+                await self._take_failure(message)
                 continue
             tokens, replies = self._loop.received(message)
             self._send(replies)
@@ -271,9 +283,13 @@ class Conversation:
             record.show(self.accept_unverified(len(self._loop.run)), ())
         self._send(self._loop.reopen())
 
-    def _take_failure(self, failed: Failed) -> None:
+    async def _take_failure(self, failed: Failed) -> None:
         """Raises RefusedError where the session cannot go on, here or elsewhere."""
         session = self._loop.session
+        if failed.code in _FULL and self._leave_full is not None and await self._leave_full(failed.retry_after):
+            session.lost()
+            self._link.drop()
+            return
         # A client that has not begun is better told that there is no room than made to wait for it. It asks once more
         # if the server drains, because another may have taken over the address.
         has_begun = bool(session.answer) or self._began_offline

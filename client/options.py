@@ -30,6 +30,13 @@ TlsCa = Annotated[Path | None, typer.Option("--tls-ca", help="Speak TLS, trustin
 TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="This client's own certificate (PEM).")]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The key of --tls-cert (PEM).")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Send prompts in plain text off this machine.")]
+FollowReplicas = Annotated[
+    bool,
+    typer.Option(
+        "--follow-replicas",
+        help="Send prompts and token to whatever replicas the server lists; without this only with --tls-ca.",
+    ),
+]
 
 
 def _model(context: typer.Context, given: str) -> str:
@@ -190,6 +197,7 @@ class Credentials:
     tls_cert: TlsCert = None
     tls_key: TlsKey = None
     insecure: Insecure = False
+    follow_replicas: FollowReplicas = False
 
     def access_to(self, server: str) -> "Access":
         """Raises MisuseError for addresses or a token file that cannot be used, and for plaintext off loopback."""
@@ -214,6 +222,7 @@ class Credentials:
             ClientTls(self.tls_ca, self.tls_cert, self.tls_key) if secured else None,
             read_token(self.token_file) if self.token_file else self.token,
             addresses[1:],
+            follow_replicas=self.follow_replicas,
         )
 
 

@@ -22,6 +22,9 @@ from common.rpc.traffic import Traffic
 Dial = Callable[[], Awaitable[Stream]]
 """Opens a new stream to the server, however long that takes. Raises LinkError if the server refuses."""
 
+LeaveFull = Callable[[float], Awaitable[bool]]
+"""The server is full for so many seconds: whether another replica of it was found, which is dialled from now on."""
+
 LinkListener = Callable[[LinkState], None]
 
 

@@ -6,7 +6,7 @@ injected. It may not know sessions, bundles or what a stream carries.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import random
 from types import TracebackType
@@ -85,8 +85,8 @@ async def choose_replica(
         expected = followed(access, remembered) or access.addresses
         first_asked = dict.fromkeys((*_shuffled(expected, chance), *access.addresses))
         await inquiry.ask_until_answered(list(first_asked), seconds)
-        listed = followed(access, (each for one in inquiry.answered.values() for each in one.description.replicas))
-        listed = listed or access.addresses
+        answers = [each.description for each in inquiry.answered.values()]
+        listed = followed(access, (each for answer in answers for each in answer.replicas)) or access.addresses
         drawn = list(inquiry.answered) if set(listed) == set(expected) else _shuffled(listed, chance)[:2]
         await inquiry.ask([address for address in drawn if address not in inquiry.answered], _ASK_S)
         candidates = [inquiry.answered[address] for address in drawn if address in inquiry.answered]
@@ -116,7 +116,7 @@ async def dial_replica(
             if replica is None:
                 taken = own.result()
                 return access, taken
-            moved = inquiry.take(replica, (access.address, *access.others))
+            moved = inquiry.take(replica, known(access, replica.description.replicas))
             return moved.access, moved.connection
         finally:
             for task in (own, other):
@@ -126,6 +126,17 @@ async def dial_replica(
                 await connection.close()
 
 
+async def choose_other(
+    access: Access, expected: ServerDescription, full: Collection[Address], chance: Chance = random
+) -> Replica | None:
+    """The less loaded of two replicas beside that at `access` and those that are `full`. They must have the `expected`
+    target and draft models; None if none answers."""
+    async with _Inquiry(access, expected.model) as inquiry:
+        others = [each for each in access.others if each not in full]
+        replica = await _first_alike(inquiry, access, expected, _shuffled(others, chance))
+        return replica and inquiry.take(replica, known(access, replica.description.replicas))
+
+
 async def _other(
     inquiry: "_Inquiry", access: Access, expected: ServerDescription, chance: Chance, own: asyncio.Task[Connection]
 ) -> Replica | None:
@@ -133,23 +144,44 @@ async def _other(
     no other can be had."""
     await asyncio.wait({own}, timeout=_HEAD_START_S)
     while not _is_established(own):
-        others = _shuffled(access.others, chance)
-        for index in range(0, len(others), 2):
-            answered = await inquiry.ask(others[index : index + 2], _ASK_S)
-            alike = [each for each in answered if _is_alike(access, expected, each)]
-            if alike:
-                return _less_loaded(alike)
-        if own.done():
-            return None
+        replica = await _first_alike(inquiry, access, expected, _shuffled(access.others, chance))
+        if replica is not None or own.done():
+            return replica
         await asyncio.wait({own}, timeout=_ROUND_PAUSE_S)
     return None
 
 
+async def _first_alike(
+    inquiry: "_Inquiry", access: Access, expected: ServerDescription, addresses: Sequence[Address]
+) -> Replica | None:
+    """Asks two at a time until one that is a replica answers; the less loaded if both are."""
+    for index in range(0, len(addresses), 2):
+        answered = await inquiry.ask(addresses[index : index + 2], _ASK_S)
+        if alike := [each for each in answered if inquiry.is_alike(access, expected, each)]:
+            return _less_loaded(alike)
+    return None
+
+
 def followed(access: Access, listed: Iterable[Address]) -> tuple[Address, ...]:
-    """The addresses of a server's list that this client may use: those on this machine if it was dialled on this
-    machine, and only then. So no prompt leaves it in plain text, and no tunnel is bypassed."""
-    usable = [address for address in listed if address.is_loopback == access.address.is_loopback]
+    """The addresses of a server's list that this client may use. Others than the person gave are used only if lists are
+    trusted, and on this machine only if the server was dialled there: so no prompt leaves it in plain text, and no
+    tunnel is bypassed."""
+    here = access.address.is_loopback
+    usable = (each for each in listed if each in access.given or (access.trusts_lists and each.is_loopback == here))
     return tuple(dict.fromkeys(usable))
+
+
+def known(access: Access, listed: Iterable[Address]) -> tuple[Address, ...]:
+    """The addresses that stand for a server once it has said this list: those of it that may be followed and those that
+    the person gave, or, if none may be, those of before."""
+    usable = followed(access, listed)
+    return tuple(dict.fromkeys((*usable, *access.given))) if usable else access.addresses
+
+
+def with_list(access: Access, listed: Iterable[Address]) -> Access:
+    """The same server, with its new list of replicas behind it."""
+    others = tuple(each for each in known(access, listed) if each != access.address)
+    return replace(access, others=others, named=access.given)
 
 
 def _check_alike(replicas: Sequence[Replica]) -> None:
@@ -171,13 +203,6 @@ def _less_loaded(replicas: Sequence[Replica]) -> Replica:
     return min(replicas, key=lambda each: each.description.load)
 
 
-def _is_alike(access: Access, expected: ServerDescription, replica: Replica) -> bool:
-    differs = expected.identity.difference(replica.description.identity)
-    if differs:
-        _log.warning("%s is not used in place of %s: %s", replica.access.address, access.address, differs)
-    return not differs
-
-
 def _is_established(own: asyncio.Task[Connection]) -> bool:
     return own.done() and not own.cancelled() and own.exception() is None and own.result().is_ready
 
@@ -190,6 +215,7 @@ class _Inquiry:
         self._access = access
         self._model = model
         self._failure: OutriderError | None = None
+        self._strangers = set[Address]()
 
     async def __aenter__(self) -> Self:
         return self
@@ -200,11 +226,20 @@ class _Inquiry:
         for replica in self.answered.values():
             await replica.connection.close()
 
+    def is_alike(self, access: Access, expected: ServerDescription, replica: Replica) -> bool:
+        """One that is no replica of that at `access` is named once."""
+        address = replica.access.address
+        differs = expected.identity.difference(replica.description.identity)
+        if differs and address not in self._strangers:
+            self._strangers.add(address)
+            _log.warning("%s is not used in place of %s: %s", address, access.address, differs)
+        return not differs
+
     def take(self, replica: Replica, known: Iterable[Address]) -> Replica:
         """The replica is the caller's now; the others that are `known` stand behind it."""
         del self.answered[replica.access.address]
         others = tuple(each for each in dict.fromkeys(known) if each != replica.access.address)
-        return replace(replica, access=replace(replica.access, others=others))
+        return replace(replica, access=replace(replica.access, others=others, named=self._access.given))
 
     async def ask_until_answered(self, addresses: Sequence[Address], seconds: float) -> None:
         """Asks two at a time until one answers. Raises what the first of them raises if none does in so many

@@ -17,16 +17,29 @@ from common.rpc.traffic import Traffic
 @dataclass(frozen=True, slots=True)
 class Access:
     """Where the server is and how it is addressed; `tls` is None for plaintext. At `others` are its replicas, which may
-    be used in its place."""
+    be used in its place. `named` are the addresses that the person gave, empty while these are `addresses`;
+    `follow_replicas` says that the person trusts a server's list of others, whatever checks them."""
 
     address: Address
     tls: ClientTls | None = None
     token: str | None = None
     others: tuple[Address, ...] = ()
+    named: tuple[Address, ...] = ()
+    follow_replicas: bool = False
 
     @property
     def addresses(self) -> tuple[Address, ...]:
         return self.address, *self.others
+
+    @property
+    def given(self) -> tuple[Address, ...]:
+        return self.named or self.addresses
+
+    @property
+    def trusts_lists(self) -> bool:
+        """Whether prompts and the bearer token may go to addresses that only a server named: where an authority of the
+        person's choosing has certified each of them, or the person says so."""
+        return self.follow_replicas or (self.tls is not None and self.tls.ca is not None)
 
     def connect(self) -> Connection:
         """Raises MisuseError for broken credentials."""

@@ -6,8 +6,8 @@ It may not know sessions, reconnecting or time: whoever holds it decides when to
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Self
@@ -182,10 +182,8 @@ class Connection:
         Raises LinkError, MisuseError or PeerError, as for every call; PeerError where there is no such target.
         """
         request = pb.DescribeRequest(model=model)
-        try:
+        with self._failures_translated():
             reply = await self._stub.Describe(request, timeout=timeout, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise translated(error, self._address) from error
         return description(reply)
 
     async def check(self) -> bool:
@@ -193,8 +191,15 @@ class Connection:
 
         Raises LinkError or another OutriderError where it does not; where nothing answers, it waits.
         """
-        try:
+        with self._failures_translated():
             reply = await self._health.Check(health_pb2.HealthCheckRequest())
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+    @contextmanager
+    def _failures_translated(self) -> Iterator[None]:
+        """Of one call that has one reply."""
+        try:
+            yield
         except grpc.RpcError as error:
             raise translated(error, self._address) from error
         except asyncio.CancelledError as error:
@@ -202,7 +207,6 @@ class Connection:
             if _our_task_is_cancelled():
                 raise
             raise LinkError(f"the connection to the server at {self._address} was closed") from error
-        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         """The bytes of one file of a bundle from the request's offset on, in chunks."""

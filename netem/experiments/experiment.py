@@ -202,6 +202,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.capacity.measure",
             f"{_SPEED}.testbed:models",
         ),
+        Experiment(
+            "capacity-timed",
+            "The simulation of `capacity` beside real time: 1 to 16 clients on two replicas, at stated costs.",
+            "netem.experiments.capacity.timed",
+            "netem.experiments.experiment:no_models",
+        ),
+        Experiment(
+            "capacity-failures",
+            "A fleet of which replicas die, at a stated rate: how long clients wait, and what the others notice.",
+            "netem.experiments.capacity.failures",
+            "netem.experiments.experiment:no_models",
+        ),
         _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),

@@ -13,6 +13,9 @@ from client.answering import AnswerOptions
 from client.conversation import Conversation
 from client.demo.asking import ignore_tokens
 from client.drafting.loop import DraftingLoop
+from client.link.offline import OfflineOptions
+from client.link.reconnecting_stream import Dial
+from client.link.stream import Stream
 from common.drafters.drafter import Drafter
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.terms import Terms
@@ -56,14 +59,27 @@ async def ask(
     watch: TokenListener = ignore_tokens,
 ) -> Answer:
     """The answer to a prompt, in a new session over a new connection that begins its own link."""
-    terms, policy = engine.sessions.terms, options.policy
-    session = ClientSession(session_id, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
-    loop = DraftingLoop(session, policy, has_drafter=drafter is not None, ends=terms.end_tokens)
     stream = VirtualStream(engine, *connect(*both_ways(profile)))
-    name, clock = "none" if drafter is None else drafter.kind, asyncio.get_running_loop().time
-    conversation = Conversation(stream, loop, drafter, name, options.pace, policy.tree, clock, VirtualWorker)
+    conversation = converse(engine.sessions.terms, stream, session_id, options, drafter)
     try:
         return await conversation.answer(prompt, options.settings(), watch)
     finally:
         conversation.close()
         stream.close()
+
+
+def converse(
+    terms: Terms,
+    stream: Stream,
+    session_id: str,
+    options: AnswerOptions,
+    drafter: Drafter | None,
+    dial: Dial | None = None,
+    offline: OfflineOptions = OfflineOptions(),  # noqa: B008
+) -> Conversation:
+    """A conversation in a new session. dial, offline: as `Conversation` takes them."""
+    policy = options.policy
+    session = ClientSession(session_id, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
+    loop = DraftingLoop(session, policy, has_drafter=drafter is not None, ends=terms.end_tokens)
+    name, clock = "none" if drafter is None else drafter.kind, asyncio.get_running_loop().time
+    return Conversation(stream, loop, drafter, name, options.pace, policy.tree, clock, VirtualWorker, dial, offline)

@@ -71,6 +71,7 @@ class Fleet:
         self._clock = clock
         self._is_reached = True
         self._strangers: frozenset[Address] = frozenset()
+        self._unreadable: frozenset[str] = frozenset()
 
     async def join(self) -> None:
         """Raises MisuseError if another replica has another target or draft models than this one."""
@@ -84,7 +85,10 @@ class Fleet:
 
     async def run(self) -> None:
         """Exchanges until it is cancelled."""
-        while True:
+        task = asyncio.current_task()
+        assert task is not None
+        # redis-py 8.1 swallows a cancellation that comes while it connects; a server would never drain.
+        while not task.cancelling():
             await asyncio.sleep(INTERVAL_S)
             self._note_strangers(await self._exchange())
 
@@ -101,20 +105,29 @@ class Fleet:
         uses = self._quotas.offer(self._clock())
         try:
             found = await self._store.exchange(own.id, own.record(), uses)
-            members = [read_member(member, record) for member, record in found.members.items()]
         # Whatever a store holds, it ends no server.
         except Exception as error:
-            self._quotas.keep()
-            self._note_lost(str(error) if isinstance(error, OutriderError | ValueError) else describe_error(error))
+            self._quotas.lose()
+            self._note_lost(str(error) if isinstance(error, OutriderError) else describe_error(error))
             return []
-        except asyncio.CancelledError:
-            self._quotas.keep()
-            raise
-        others = [each for each in members if each.id != own.id]
+        others = self._readable({member: record for member, record in found.members.items() if member != own.id})
         self._quotas.agree(found.levels, sessions_elsewhere(own, others), self._clock())
         self.addresses = alike(own, others)
         self._note_back()
         return others
+
+    def _readable(self, records: Mapping[str, str]) -> list[Member]:
+        """Those of another release are named once and left out."""
+        members, unreadable = list[Member](), set[str]()
+        for member, record in records.items():
+            try:
+                members.append(read_member(member, record))
+            except ValueError as error:
+                unreadable.add(member)
+                if member not in self._unreadable:
+                    _log.warning("a replica in the store at %s is left out: %s", self._store.name, error)
+        self._unreadable = frozenset(unreadable)
+        return members
 
     def _note_lost(self, why: str) -> None:
         if self._is_reached:

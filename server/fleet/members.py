@@ -7,12 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from common.address import Address, parse_destination
 from common.protocol.errors import MisuseError
 from common.protocol.plain import is_plain
 from common.rpc.description import TargetIdentity
+from common.rpc.description_checks import MOST_REPLICAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,14 @@ def _identity(model: Any, fingerprint: Any, drafts: Any) -> TargetIdentity:
 
 
 def alike(own: Member, others: Sequence[Member]) -> tuple[Address, ...]:
-    """The addresses of the replicas that a session of this one can go on at, itself included, in a fixed order."""
-    fitting = {each.address for each in others if not own.difference(each)}
-    return tuple(sorted({own.address, *fitting}, key=str))
+    """The addresses of the replicas that a session of this one can go on at, itself included, in a fixed order.
+
+    Of more than clients take, each replica lists some, drawn by rendezvous hashing (Thaler and Ravishankar 1998): so
+    the list changes only where the fleet does, and each is listed by about as many.
+    """
+    fitting = {each.address for each in others if not own.difference(each)} - {own.address}
+    listed = sorted(fitting, key=lambda each: sha256(f"{own.address} {each}".encode()).digest())[: MOST_REPLICAS - 1]
+    return tuple(sorted((own.address, *listed), key=str))
 
 
 def sessions_elsewhere(own: Member, others: Sequence[Member]) -> dict[str, int]:

@@ -22,6 +22,10 @@ TIMEOUT_S = 1.0
 EXPIRY_S = 5.0
 """A replica that has not been heard of for so long is no longer listed."""
 
+FORGET_S = 120.0
+"""After so long it is forgotten too what of its use was counted. Of what it could not hand in for longer, only a
+minute's worth counts anyway."""
+
 # In one hash slot, so that a cluster can hold them too.
 _REPLICAS, _QUOTAS = "{outrider}:replicas", "{outrider}:quotas"
 
@@ -29,25 +33,32 @@ _EXCHANGE = """
 local said, time = cjson.decode(ARGV[1]), redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local function since(at) return math.max(0, now - at) end
-redis.call('HSET', KEYS[1], said.id, cjson.encode({at = now, record = said.record}))
+local known = redis.call('HGET', KEYS[1], said.id)
+local counted = known and cjson.decode(known).counted or {}
+for name, use in pairs(said.uses) do
+  local kept = redis.call('HGET', KEYS[2], name)
+  local level, used, total = use.level, use.used, use.total
+  if counted[name] then
+    used = math.min(use.per_minute, math.max(0, total - counted[name]))
+    total = math.max(total, counted[name])
+  end
+  counted[name] = total
+  if kept then
+    local before = cjson.decode(kept)
+    level = math.min(use.per_minute, before.level + since(before.at) * use.per_minute / 60) - used
+  end
+  redis.call('HSET', KEYS[2], name, cjson.encode({at = now, level = level, per_minute = use.per_minute}))
+end
+redis.call('HSET', KEYS[1], said.id, cjson.encode({at = now, record = said.record, counted = counted}))
 local members, levels = {}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local member = cjson.decode(all[i + 1])
-  if since(member.at) > said.expiry_s then
+  if since(member.at) > said.forget_s then
     redis.call('HDEL', KEYS[1], all[i])
-  else
+  elseif since(member.at) <= said.expiry_s then
     members[all[i]] = member.record
   end
-end
-for name, use in pairs(said.uses) do
-  local kept = redis.call('HGET', KEYS[2], name)
-  local level = use.level
-  if kept then
-    local before = cjson.decode(kept)
-    level = math.min(use.per_minute, before.level + since(before.at) * use.per_minute / 60) - use.used
-  end
-  redis.call('HSET', KEYS[2], name, cjson.encode({at = now, level = level, per_minute = use.per_minute}))
 end
 all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
@@ -62,7 +73,7 @@ end
 return cjson.encode({members = members, levels = levels})
 """
 """A bucket that the store does not know, because it has restarted, begins at the level that the replica knows; one that
-is full is not kept."""
+is full is not kept. What was counted of a replica is kept with it, so that nothing counts twice if a reply is lost."""
 
 
 class RedisStore:
@@ -73,7 +84,7 @@ class RedisStore:
                 url,
                 socket_timeout=TIMEOUT_S,
                 socket_connect_timeout=TIMEOUT_S,
-                retry=Retry(NoBackoff(), 0),  # what was used must not be counted twice
+                retry=Retry(NoBackoff(), 0),  # the next exchange comes soon, and knows more
                 decode_responses=True,
             )
             parts = urlsplit(url)
@@ -88,7 +99,7 @@ class RedisStore:
 
     async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
         """As `FleetStore`."""
-        said = {"id": member, "record": record, "expiry_s": EXPIRY_S}
+        said = {"id": member, "record": record, "expiry_s": EXPIRY_S, "forget_s": FORGET_S}
         said |= {"uses": {name: asdict(use) for name, use in uses.items()}}
         try:
             reply = json.loads(await self._exchange(keys=[_REPLICAS, _QUOTAS], args=[json.dumps(said)]))

@@ -21,26 +21,29 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class BucketUse:
-    """What one replica knows of a bucket that several fill and empty together."""
+    """What one replica knows of a bucket that several fill and empty together. `total` is what it has used since it
+    began, by which a store that knows it counts nothing twice; `used` is what it does not know to be counted."""
 
     per_minute: float
-    used: float  # by this replica since the last exchange
+    total: float
+    used: float
     level: float
 
 
 class Bucket:
     """A token bucket: it starts full with a minute's worth and refills evenly. Its level may become negative.
 
-    Replicas share one by exchanging what each has used. Of what could not be exchanged for long, a minute's worth is
-    kept, so that a client does not have to make up for more than that.
+    Replicas share one by exchanging what each has used. Of what could not be exchanged for long, a minute's worth
+    counts, so that a client does not have to make up for more than that.
     """
 
     def __init__(self, per_minute: float):
         self._per_minute = per_minute
         self._level = per_minute
         self._filled_at = -math.inf
-        self._unshared = 0.0
+        self._total = 0.0
         self._offered = 0.0
+        self._shared = 0.0
 
     def wait(self, now: float) -> float:
         """Seconds until at least one is left, 0 where it is."""
@@ -50,24 +53,21 @@ class Bucket:
     def take(self, amount: int, now: float) -> None:
         self._fill(now)
         self._level -= amount
-        self._unshared = min(self._per_minute, self._unshared + amount)
+        self._total += amount
 
     def offer(self, now: float) -> BucketUse | None:
-        """What the other replicas have to know; None if it is full. Then comes `agree` or `keep`."""
+        """What the other replicas have to know; None if it is full. `agree` follows once they know it."""
         self._fill(now)
-        self._offered, self._unshared = self._unshared, 0.0
-        if not self._offered and self._level >= self._per_minute:
+        self._offered = self._total
+        used = min(self._per_minute, self._total - self._shared)
+        if not used and self._level >= self._per_minute:
             return None
-        return BucketUse(self._per_minute, self._offered, self._level)
+        return BucketUse(self._per_minute, self._total, used, self._level)
 
     def agree(self, level: float | None, now: float) -> None:
         """The level of all replicas, None for a full one, once they know what was offered."""
-        self._level = (self._per_minute if level is None else level) - self._unshared
-        self._filled_at, self._offered = now, 0.0
-
-    def keep(self) -> None:
-        """What was offered did not arrive."""
-        self._unshared = min(self._per_minute, self._unshared + self._offered)
+        self._level = (self._per_minute if level is None else level) - (self._total - self._offered)
+        self._filled_at, self._shared = now, self._offered
 
     def _fill(self, now: float) -> None:
         self._level = min(self._per_minute, self._level + (now - self._filled_at) * self._per_minute / 60)
@@ -113,7 +113,7 @@ class Quotas:
     # Several replicas.
 
     def offer(self, now: float) -> dict[str, BucketUse]:
-        """What the other replicas have to know, by the names of buckets. Then comes `agree` or `keep`."""
+        """What the other replicas have to know, by the names of buckets. Then comes `agree` or `lose`."""
         offered = {name: bucket.offer(now) for name, bucket in self._shared()}
         return {name: use for name, use in offered.items() if use is not None}
 
@@ -124,11 +124,9 @@ class Quotas:
         for name, bucket in self._shared():
             bucket.agree(levels.get(name), now)
 
-    def keep(self) -> None:
+    def lose(self) -> None:
         """The other replicas cannot be reached: each counts for itself."""
         self._elsewhere = {}
-        for _, bucket in self._shared():
-            bucket.keep()
 
     def _shared(self) -> Iterator[tuple[str, Bucket]]:
         for kind, buckets in (("tokens", self._tokens), ("requests", self._requests)):

@@ -1,5 +1,5 @@
-"""Three replicas that share a real store, many clients, and a replica that is gone in mid-answer: every answer is
-exact, and nobody else moves."""
+"""Three replicas that share a real store, many clients, a replica that is gone in mid-answer and a store that restarts:
+every answer is exact, and nobody else moves."""
 
 import asyncio
 import random
@@ -22,6 +22,7 @@ from client.terminal.progress import download_bar
 from common.address import Address, parse_address
 from common.protocol.errors import MisuseError
 from common.protocol.messages import Settings
+from netem.experiments.service.local_store import LocalStore
 from server.options import FleetOptions, Pace, ServeOptions
 from tests.families import make_checkpoint
 from tests.server.fleet.stores import real_store
@@ -40,6 +41,7 @@ class Replicas:
     """By their addresses, each with what ends it."""
 
     options: ServeOptions
+    store: LocalStore
     running: dict[Address, tuple[Running, AsyncExitStack]]
 
     @property
@@ -83,7 +85,7 @@ def truths(target: Path) -> list[tuple[int, ...]]:
 async def replicas(target: Path, tmp_path: Path) -> AsyncIterator[Replicas]:
     store = real_store(tmp_path)
     paced = with_sessions(options_for(target), pace=Pace(per_pass=0.05))
-    fleet = Replicas(replace(paced, fleet=FleetOptions(store.url)), {})
+    fleet = Replicas(replace(paced, fleet=FleetOptions(store.url)), store, {})
     try:
         for _ in range(REPLICAS):
             await fleet.begin()
@@ -120,7 +122,7 @@ async def test_clients_of_a_replica_that_is_gone_finish_elsewhere_and_all_others
         random.seed(1)  # the draws of two replicas
         askers = list[Asker]()
         for prompt, truth in zip(PROMPTS, truths, strict=True):
-            opening = client_for(Access(given), choice, tmp_path / "cache", download_bar)
+            opening = client_for(Access(given, follow_replicas=True), choice, tmp_path / "cache", download_bar)
             client = await stack.enter_async_context(opening)
             conversation = client.converse(STREAM, client.load_drafter(), 0.0, PATIENT)
             askers.append(Asker(client, await stack.enter_async_context(conversation), prompt))
@@ -134,10 +136,34 @@ async def test_clients_of_a_replica_that_is_gone_finish_elsewhere_and_all_others
         while not all(each.final for each in askers if each.chose == gone):
             await asyncio.sleep(0.01)
         await replicas.kill(gone)
+        replicas.store.end()
+        await asyncio.to_thread(replicas.store.begin)
         answers = await asyncio.wait_for(asyncio.gather(*answering), 60)
     assert [answer.tokens for answer in answers] == truths
     assert [bool(answer.stats.reconnects) for answer in answers] == [each.chose == gone for each in askers]
     assert replicas.opened == CLIENTS + moved, "a session was begun anew only where its replica was gone"
+
+
+async def test_a_question_that_a_full_replica_refuses_is_answered_by_another(
+    target: Path, truths: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    of_one_session = with_sessions(options_for(target), pace=Pace(per_pass=0.05), max_sessions=1)
+    choice = DraftChoice("lookup", dtype="float64")
+    async with running(of_one_session) as full, running(of_one_session) as free, AsyncExitStack() as stack:
+        first = Access(parse_address(full.address))
+        client = await stack.enter_async_context(client_for(first, choice, tmp_path / "cache", download_bar))
+        knowing = replace(client, access=replace(first, others=(parse_address(free.address),)))
+        askers = list[Asker]()
+        for prompt in PROMPTS[:2]:
+            conversation = knowing.converse(STREAM, client.load_drafter(), 0.0, PATIENT)
+            askers.append(Asker(client, await stack.enter_async_context(conversation), prompt))
+        begun = asyncio.create_task(askers[0].ask(TOKENS))
+        while not askers[0].final:
+            await asyncio.sleep(0.01)
+        refused = await askers[1].ask(TOKENS)
+        assert [(await begun).tokens, refused.tokens] == truths[:2]
+        assert (await askers[1].ask(TOKENS)).tokens == truths[1]
+        assert [server.engine.counters.sessions for server in (full, free)] == [1, 1], "it stays where it went"
 
 
 async def test_a_replica_with_another_target_is_named_and_does_not_begin(replicas: Replicas, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 May know drafters and views, so that one can be recorded while it drafts. It may not know links, servers or time.
 """
 
+import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -14,6 +16,8 @@ from common.protocol.views import Proposal, TreeView
 
 _EVERYTHING = Expansion(breadth=100_000, children=8, nodes=200_000, least_probability=1e-30)
 _MOST_BESIDE = 4096
+
+_STATED_LOGPS = (math.log(0.77), *(math.log(0.18 / 7) for _ in range(7)))
 
 Logps = tuple[float, ...]
 """Log-probabilities of the candidates of one position, likeliest first."""
@@ -67,6 +71,19 @@ class Recording:
             "coverage_of_1": self.coverage(1),
             "coverage_of_8": self.coverage(8),
         }
+
+
+def stated_recording(answers: int, tokens: int, prompt_tokens: int, seed: int) -> Recording:
+    """Answers in which, as with the demo's `moa`, 77% of tokens are the likeliest candidate and 95% one of eight, drawn
+    independently: for runs that load no model."""
+    draws = random.Random(seed)
+
+    def offer() -> Offer:
+        draw = draws.random()
+        return Offer(_STATED_LOGPS, 0 if draw < 0.77 else draws.randrange(1, 8) if draw < 0.95 else None)
+
+    each = [RecordedAnswer(prompt_tokens, tuple(offer() for _ in range(tokens))) for _ in range(answers)]
+    return Recording(tuple(each), (_STATED_LOGPS,))
 
 
 class RecordingDrafter:

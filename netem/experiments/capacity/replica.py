@@ -5,9 +5,8 @@ not know fleets, tables, or which systems are compared.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from client.answer import Answer, TokenListener
@@ -18,14 +17,16 @@ from client.errors import BrokenOffError, RefusedError
 from client.stats import per
 from common.protocol.terms import Terms
 from common.stated_costs import DRAFT_SECONDS
+from netem.experiments.capacity.gaps import GapRecorder, LinkGaps, together
 from netem.experiments.capacity.replay import END, Replay, ReplayDrafter, ReplayDrafterFactory, ReplayTarget
-from netem.experiments.speed.runs import drawn, quantile
+from netem.experiments.speed.runs import drawn
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import LinkProfile
 from netem.virtual.clock import run_virtually
 from netem.virtual.server import PACE
 from server.engine import Engine
 from server.models.server_drafters import SERVER_TREE
+from server.options import Pace
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
 
@@ -38,12 +39,18 @@ _MAX_SESSIONS = 4096  # enough that only the number of answers at a time is limi
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSystem:
-    """policy: of the clients. idle: the idle policy that they ask for."""
+    """policy: of the clients. idle: the idle policy that they ask for. slower: how many times the stated costs a pass
+    and a level take."""
 
     name: str
     policy: Policy
     idle: str
     server_drafting: bool
+    slower: float = 1.0
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(PACE.per_pass * self.slower, PACE.per_token * self.slower, PACE.per_level * self.slower)
 
 
 @dataclass(frozen=True)
@@ -55,24 +62,6 @@ class ReplicaLoad:
     links: Sequence[LinkProfile]
     seconds: float
     begin_s: float = 0.6
-
-
-@dataclass(frozen=True, slots=True)
-class LinkGaps:
-    """What clients on one link saw. gaps: seconds between two commits of one answer. tokens: behind the first commit of
-    an answer, in `client_seconds` of all clients."""
-
-    tokens: int
-    client_seconds: float
-    gaps: Sequence[float]
-
-    @property
-    def tokens_per_client_second(self) -> float:
-        return per(self.tokens, self.client_seconds)
-
-    @property
-    def gap_p95_s(self) -> float:
-        return quantile(self.gaps, 0.95)
 
 
 @dataclass(frozen=True)
@@ -87,12 +76,7 @@ class ReplicaRun:
     @property
     def whole(self) -> LinkGaps:
         """Over all links."""
-        each = self.links.values()
-        return LinkGaps(
-            sum(link.tokens for link in each),
-            sum(link.client_seconds for link in each),
-            [gap for link in each for gap in link.gaps],
-        )
+        return together(list(self.links.values()))
 
 
 def run_replica(replay: Replay, system: ReplicaSystem, load: ReplicaLoad) -> ReplicaRun:
@@ -106,26 +90,22 @@ class _Clients:
         self._system = system
         self._load = load
         self._ends_s = load.begin_s + load.seconds
-        self._tokens: dict[str, int] = defaultdict(int)
-        self._gaps: dict[str, list[float]] = defaultdict(list)
+        self._gaps = GapRecorder(load.begin_s)
         self._refused = 0
 
     async def run(self) -> ReplicaRun:
         load = self._load
-        async with _serving(self._replay, self._system) as engine:
+        async with serving(*replay_server(self._replay, self._system)) as engine:
             starts = [load.begin_s * number / load.clients for number in range(load.clients)]
             clients = [asyncio.create_task(self._client(engine, *each)) for each in enumerate(starts)]
             await asyncio.sleep(self._ends_s)
+            links = self._gaps.seen([link.name for link in load.links], self._ends_s)
             for client in clients:
                 client.cancel()
             for ended in await asyncio.gather(*clients, return_exceptions=True):
                 if isinstance(ended, Exception):  # a client that fails makes room for the others
                     raise ended
             counters = engine.counters
-        links = {
-            name: LinkGaps(self._tokens[name], sum(self._gaps[name]), self._gaps[name])
-            for name in dict.fromkeys(link.name for link in load.links)
-        }
         return ReplicaRun(links, counters, self._refused, load.seconds)
 
     async def _client(self, engine: Engine, number: int, start_s: float) -> None:
@@ -135,27 +115,21 @@ class _Clients:
         while True:
             link = self._load.links[(number + question) % len(self._load.links)]
             try:
-                await self._question(engine, drawn(link, number, question), number * _APART + question, begun)
+                await self._question(engine, number, drawn(link, number, question), question, begun)
                 question, begun = question + 1, 0.0
             except RefusedError as refusal:
                 self._refused += 1
                 await asyncio.sleep(refusal.retry_after)
 
-    async def _question(self, engine: Engine, link: LinkProfile, answer: int, begun: float) -> None:
+    async def _question(self, engine: Engine, number: int, link: LinkProfile, question: int, begun: float) -> None:
         clock = asyncio.get_running_loop().time
-        last_s: float | None = None
 
         def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
-            nonlocal last_s
-            if not committed:
-                return
-            now_s = clock()
-            if last_s is not None and last_s >= self._load.begin_s:
-                self._tokens[link.name] += len(committed)
-                self._gaps[link.name].append(now_s - last_s)
-            last_s = now_s
+            if committed:
+                self._gaps.committed(number, link.name, len(committed), clock())
 
-        await ask_replayed(engine, self._replay, self._system, link, answer, begun, watch)
+        await ask_replayed(engine, self._replay, self._system, link, number * _APART + question, begun, watch)
+        self._gaps.answered(number)
 
 
 async def ask_replayed(
@@ -169,37 +143,56 @@ async def ask_replayed(
 ) -> Answer:
     """Recorded answer `number`, of which the share `begun` is part of the prompt."""
     prompt = replay.prompt(number, int(begun * (replay.tokens(number) - 1)))
-    options = AnswerOptions(system.policy, replay.tokens(number) + 1, idle=system.idle, pace=DRAFT_SECONDS)
     drafter = ReplayDrafter(replay) if system.policy.drafts else None
     session_id = f"{link.seed:016x}{number:016x}"
-    answer = await ask(engine, link, session_id, prompt, options, drafter, watch)
+    answer = await ask(engine, link, session_id, prompt, replay_options(replay, system, number), drafter, watch)
     if answer.failure:
         raise BrokenOffError(answer.failure)
     return answer
 
 
-def answer_in_turn(replay: Replay, system: ReplicaSystem, link: LinkProfile, clients: int, answers: int) -> float:
-    """Tokens per second of a client, where `clients` of one replica each ask every `clients`-th of so many recorded
-    answers, one after the other."""
+def replay_options(replay: Replay, system: ReplicaSystem, number: int) -> AnswerOptions:
+    """Of recorded answer `number`."""
+    most_tokens, level_s = replay.tokens(number) + 1, DRAFT_SECONDS * system.slower
+    return AnswerOptions(system.policy, most_tokens, idle=system.idle, pace=level_s)
+
+
+def answer_in_turn(
+    replay: Replay, system: ReplicaSystem, link: LinkProfile, clients: int, answers: int, replicas: int = 1
+) -> float:
+    """As `tokens_in_turn`, of clients that are divided evenly among the replicas."""
 
     async def main() -> float:
-        async with _serving(replay, system) as engine:
+        async with AsyncExitStack() as stack:
+            engines = [
+                await stack.enter_async_context(serving(*replay_server(replay, system))) for _ in range(replicas)
+            ]
 
-            async def attend(number: int) -> list[Answer]:
-                return [
-                    await ask_replayed(engine, replay, system, drawn(link, number, turn), answer)
-                    for turn, answer in enumerate(range(number, answers, clients))
-                ]
+            def ask_one(client: int, turn: int, answer: int) -> Awaitable[Answer]:
+                return ask_replayed(engines[client % replicas], replay, system, drawn(link, client, turn), answer)
 
-            attended = await asyncio.gather(*(attend(number) for number in range(clients)))
-            stats = [answer.stats for of_client in attended for answer in of_client]
-            return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
+            return await tokens_in_turn(ask_one, clients, answers)
 
     return run_virtually(main())
 
 
-def _serving(replay: Replay, system: ReplicaSystem) -> AbstractAsyncContextManager[Engine]:
+async def tokens_in_turn(ask_one: Callable[[int, int, int], Awaitable[Answer]], clients: int, answers: int) -> float:
+    """Tokens per second of a client, where each of `clients` asks every `clients`-th of so many recorded answers, one
+    after the other. ask_one: a client's number, how many it has asked before, and the answer's number."""
+
+    async def attend(client: int) -> list[Answer]:
+        return [await ask_one(client, *turn) for turn in enumerate(range(client, answers, clients))]
+
+    attended = await asyncio.gather(*map(attend, range(clients)))
+    stats = [answer.stats for of_client in attended for answer in of_client]
+    return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
+
+
+def replay_server(
+    replay: Replay, system: ReplicaSystem
+) -> tuple[ReplayTarget, Terms, ServingLimits, Pace, int, ReplayDrafterFactory | None]:
+    """What a server is made of: target, terms, limits, costs, K/V tokens, its drafters."""
     terms = Terms("replay", replay.vocabulary, _CONTEXT, frozenset({END}), lambda tokens: "", server_drafts=True)
     factory = ReplayDrafterFactory(replay, SERVER_TREE) if system.server_drafting else None
     limits = ServingLimits(_MAX_SESSIONS, PASS_TOKENS)
-    return serving(ReplayTarget(replay), terms, limits, PACE, _K_V_TOKENS, factory)
+    return ReplayTarget(replay), terms, limits, system.pace, _K_V_TOKENS, factory

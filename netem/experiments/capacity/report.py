@@ -249,7 +249,7 @@ def _remarks(found: Capacity, points: Points, fleet: Sequence[Mapping[str, Any]]
         ),
         "Simulated speed over the real models' on the virtual clock, clients on two replicas: "
         + ", ".join(f"{each.system} with {each.clients} {each.ratio:.2f}" for each in found.checked)
-        + f". At most {AGREEMENT:.0%} apart is asked for. Real time was not measured.",
+        + f". At most {AGREEMENT:.0%} apart is asked for. `capacity-timed` compares with real time.",
         f"{FLEET_CLIENTS} clients that read for {PAUSE_S:g} s after each answer, in the busiest hour: "
         + "; ".join(_of_fleet(system, fleet) for system in points)
         + ".",

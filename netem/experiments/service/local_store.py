@@ -6,8 +6,10 @@ Knows nothing of what is kept in it.
 import shutil
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from subprocess import DEVNULL, Popen
 
 from client.errors import DemoError
@@ -41,6 +43,15 @@ class LocalStore:
                 return
             time.sleep(0.02)
         raise DemoError(f"{self._program} ended at once")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It answers nothing meanwhile, and executes afterwards what it was told."""
+        self._process.send_signal(SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(SIGCONT)
 
     def end(self) -> None:
         """As a crash would."""

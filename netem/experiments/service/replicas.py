@@ -75,7 +75,7 @@ class Clients:
         self.phase = Phase()
         self.held = Counter[Address]()
         self.killed_at: dict[Address, float] = {}
-        self._access = Access(given[0], others=tuple(given[1:]))
+        self._access = Access(given[0], others=tuple(given[1:]), follow_replicas=True)
         self._truths = truths
         self._cache = cache
 

@@ -72,10 +72,15 @@ class Shown:
         self.longest = max(self.longest, self.provisional, key=len)
 
 
-def conversation(stream, dial, drafter=None, policy=STREAM, offline=OfflineOptions(wait_s=5.0), ends=()):  # noqa: B008
+PATIENT = OfflineOptions(wait_s=5.0)
+
+
+def conversation(stream, dial, drafter=None, policy=STREAM, offline=PATIENT, ends=(), leave_full=None):
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, drafter is not None, ends)
-    return Conversation(stream, loop, drafter, "fake", LEVEL_S, policy.tree, now, VirtualWorker, dial, offline)
+    return Conversation(
+        stream, loop, drafter, "fake", LEVEL_S, policy.tree, now, VirtualWorker, dial, offline, leave_full
+    )
 
 
 async def ask(talk, shown=None, count=COUNT, tokens=PROMPT, idle=""):

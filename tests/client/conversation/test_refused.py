@@ -58,6 +58,47 @@ async def test_a_first_question_to_a_server_that_drains_goes_once_to_the_one_tha
     alone.close()
 
 
+class Leaves:
+    """Finds another replica as often as it says, and records what it is asked."""
+
+    def __init__(self, *found: bool):
+        self.asked: list[float] = []
+        self._found = iter(found)
+
+    async def __call__(self, seconds: float) -> bool:
+        self.asked.append(seconds)
+        return next(self._found)
+
+
+@pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING])
+async def test_a_question_that_a_full_replica_refuses_is_answered_by_another(code: FailureCode):
+    leaves = Leaves(True, True)
+    talk = conversation(Refusing(code), Dials(Refusing(code), FakeStream()), leave_full=leaves)
+    began = now()
+    assert (await ask(talk, tokens=PROMPT)).tokens == decoded(PROMPT, COUNT)
+    assert leaves.asked == [WAIT, WAIT]
+    assert now() - began < WAIT, "another replica is not waited for as the full one asked"
+    talk.close()
+
+
+async def test_a_refusal_is_told_once_no_other_replica_is_left():
+    leaves = Leaves(True, False)
+    talk = conversation(Refusing(FailureCode.OVERLOADED), Dials(Refusing(FailureCode.OVERLOADED)), leave_full=leaves)
+    with pytest.raises(RefusedError, match="come back later"):
+        await ask(talk, tokens=PROMPT)
+    talk.close()
+
+
+async def test_a_quota_is_the_same_at_every_replica():
+    leaves = Leaves()
+    talk = conversation(Refusing(FailureCode.QUOTA), Dials(), leave_full=leaves)
+    with pytest.raises(RefusedError) as refused:
+        await ask(talk, tokens=PROMPT)
+    assert refused.value.over_quota
+    assert leaves.asked == []
+    talk.close()
+
+
 @pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING, FailureCode.QUOTA])
 async def test_an_answer_that_was_begun_goes_on_once_the_wait_is_over(code: FailureCode):
     first, shown = FakeStream(pass_seconds=0.01), Shown()

@@ -8,20 +8,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import grpc
 import pytest
 
-from client.link import replicas
-from client.link.replicas import choose_replica, dial_replica, followed
-from client.link.shared_connection import SharedConnection
+from client.link import replicas, shared_connection
+from client.link.replicas import choose_other, choose_replica, dial_replica, followed, with_list
+from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import make_manifest
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.channel import SERVER_OPTIONS
+from common.rpc.credentials import ClientTls
 from common.rpc.description import ServerDescription
 from common.rpc.errors import LinkError
 from common.rpc.service import OutriderService, register
@@ -74,9 +76,9 @@ async def fleet(*loads: float, listed: bool = True) -> AsyncIterator[list[Descri
             await server.end()
 
 
-def access_to(*servers: Described) -> Access:
+def access_to(*servers: Described, follow: bool = False) -> Access:
     first, *others = (server.address for server in servers)
-    return Access(first, others=tuple(others))
+    return Access(first, others=tuple(others), follow_replicas=follow)
 
 
 def in_turn(*order: float) -> Callable[[], float]:
@@ -95,7 +97,9 @@ async def chosen(access: Access, chance=None, **options) -> Access:
 async def test_the_less_loaded_of_two_is_taken_and_the_others_stand_behind_it() -> None:
     async with fleet(0.5, 0.1, 0.3, listed=False) as (busy, free, between):
         access = access_to(busy, free, between)
-        assert await chosen(access, in_turn(0, 1, 2)) == Access(free.address, others=(busy.address, between.address))
+        found = await chosen(access, in_turn(0, 1, 2))
+        assert found.addresses == (free.address, busy.address, between.address)
+        assert found.given == access.addresses
         assert (await chosen(access, in_turn(0, 2, 1))).address == between.address, "the freest one was not drawn"
         assert between.asked == free.asked == 1
 
@@ -110,8 +114,17 @@ async def test_of_two_that_are_equally_loaded_each_is_taken_at_times() -> None:
 
 async def test_one_address_leads_to_all_replicas_that_the_server_lists() -> None:
     async with fleet(0.9, 0.5, 0.1) as (given, second, third):
-        found = await chosen(access_to(given), in_turn(0, 2, 1, 0))
-        assert found == Access(third.address, others=(given.address, second.address))
+        found = await chosen(access_to(given, follow=True), in_turn(0, 2, 1, 0))
+        assert found.addresses == (third.address, given.address, second.address)
+        assert found.given == (given.address,)
+
+
+async def test_who_trusts_no_list_stays_with_the_addresses_that_were_given() -> None:
+    async with fleet(0.9, 0.5, 0.1) as (given, second, third):
+        assert (await chosen(access_to(given))).addresses == (given.address,)
+        found = await chosen(access_to(given, second), remembered=(third.address,))
+        assert found.addresses == (second.address, given.address)
+        assert third.asked == 0, "a token would have gone there"
 
 
 async def test_what_was_listed_before_is_asked_without_the_address_that_was_given() -> None:
@@ -119,7 +132,7 @@ async def test_what_was_listed_before_is_asked_without_the_address_that_was_give
         remembered = (second.address, third.address)
         for each in (second, third):
             each.said = replace(each.said, replicas=remembered)
-        found = await chosen(access_to(given), remembered=remembered)
+        found = await chosen(access_to(given, follow=True), remembered=remembered)
         assert (found.address, given.asked) == (third.address, 0)
         assert given.address in found.others
 
@@ -128,7 +141,8 @@ async def test_a_replica_that_is_gone_is_passed_over() -> None:
     async with fleet(0.0, 0.5, 0.7) as (gone, second, third):
         await gone.end()
         for order in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
-            found = await chosen(access_to(second), in_turn(0, *order), remembered=second.said.replicas)
+            access = access_to(second, follow=True)
+            found = await chosen(access, in_turn(0, *order), remembered=second.said.replicas)
             assert found.address in (second.address, third.address)
 
 
@@ -156,10 +170,38 @@ async def test_servers_that_are_no_replicas_are_named_and_refused(change, senten
             await chosen(access_to(first, other))
 
 
+HERE, THERE = Address("127.0.0.1", 1), Address("10.0.0.1", 1)
+
+
 def test_listed_addresses_are_followed_on_the_same_side_of_the_network_only() -> None:
-    here, there = Address("127.0.0.1", 1), Address("10.0.0.1", 1)
-    assert followed(Access(Address("::1", 7)), [there, here, here]) == (here,)
-    assert followed(Access(Address("gpu.example.org", 7)), [there, here]) == (there,)
+    assert followed(Access(Address("::1", 7), follow_replicas=True), [THERE, HERE, HERE]) == (HERE,)
+    assert followed(Access(Address("gpu.example.org", 7), follow_replicas=True), [THERE, HERE]) == (THERE,)
+
+
+@pytest.mark.parametrize(
+    ("how", "is_followed"),
+    [
+        ({}, False),
+        ({"tls": ClientTls()}, False),
+        ({"tls": ClientTls(certificate=Path("me.pem"))}, False),
+        ({"tls": ClientTls(Path("ca.pem"))}, True),
+        ({"follow_replicas": True}, True),
+    ],
+)
+def test_a_list_is_trusted_with_an_authority_of_ones_own_or_if_one_says_so(how, is_followed: bool) -> None:
+    server = Address("gpu.example.org", 7)
+    assert followed(Access(server, **how), [THERE]) == ((THERE,) if is_followed else ())
+    assert followed(Access(server, others=(THERE,), **how), [THERE]) == (THERE,), "it was given"
+
+
+def test_a_new_list_replaces_what_was_listed_and_not_what_was_given() -> None:
+    first, second = Address("10.0.0.2", 1), Address("10.0.0.3", 1)
+    access = Access(Address("gpu.example.org", 7), follow_replicas=True)
+    listed = with_list(with_list(access, [first]), [second, access.address])
+    assert listed == replace(access, others=(second,), named=(access.address,))
+    moved = replace(listed, address=second, others=(access.address,))
+    assert with_list(moved, [THERE]).addresses == (second, THERE, access.address)
+    assert with_list(moved, []) == moved, "a server that is alone again lists nobody"
 
 
 async def test_a_session_stays_on_its_replica_while_that_answers() -> None:
@@ -175,7 +217,27 @@ async def test_a_replica_that_refuses_is_left_for_the_less_loaded_other_and_kept
         access, connection = await dial_replica(access_to(own, busy, free), own.said)
         assert connection.is_ready
         await connection.close()
-        assert access == Access(free.address, others=(own.address, busy.address))
+        assert access.addresses == (free.address, own.address, busy.address)
+
+
+async def test_a_replica_that_is_moved_to_says_who_is_there_now() -> None:
+    async with fleet(0.0, 0.5, 0.9) as (own, other, new):
+        await own.end()
+        other.said = replace(other.said, replicas=(other.address, new.address))
+        moving = replace(access_to(own, other, follow=True), named=(other.address,))
+        access, connection = await dial_replica(moving, own.said)
+        await connection.close()
+        assert access.addresses == (other.address, new.address)
+
+
+async def test_in_place_of_full_replicas_another_one_is_chosen() -> None:
+    async with fleet(0.5, 0.1, 0.9, listed=False) as (own, full, free):
+        replica = await choose_other(access_to(own, full, free), own.said, [own.address, full.address])
+        assert replica is not None
+        await replica.connection.close()
+        assert (replica.access.address, full.asked) == (free.address, 0)
+        full_ones = [full.address, free.address]
+        assert await choose_other(access_to(own, full, free), own.said, full_ones) is None
 
 
 async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkeypatch) -> None:
@@ -251,3 +313,80 @@ async def test_conversations_stay_together_on_the_replica_that_the_first_of_them
             await own.begin()
             assert (await shared.renew(renewed[0])) is not renewed[0]
             assert shared.access.address == other.address, "its K/V are there"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_the_list_is_kept_up_to_date_while_there_are_streams(monkeypatch) -> None:
+    monkeypatch.setattr(shared_connection, "_LIST_INTERVAL_S", 0.02)
+    async with fleet(0.0, 0.5, 0.9) as (own, gone, new):
+        access, first = access_to(own, gone, follow=True), access_to(own).connect()
+        access = replace(access, named=(own.address,))
+        async with first, SharedConnection(access, first, own.said) as shared:
+            own.said = replace(own.said, replicas=(own.address, new.address))
+            await asyncio.sleep(0.1)
+            assert own.asked == 0, "who asks nothing keeps no connection alive"
+            stream = ConversationStreams(shared, "s").open()
+            await until(lambda: shared.access.others == (new.address,))
+            stream.close()
+
+
+async def test_a_list_that_is_asked_for_on_a_connection_that_is_closed_is_asked_for_again(monkeypatch) -> None:
+    monkeypatch.setattr(shared_connection, "_LIST_INTERVAL_S", 0.02)
+    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+    async with silent, fleet(0.0, 0.5) as (own, new):
+        access = Access(Address("127.0.0.1", silent.sockets[0].getsockname()[1]), follow_replicas=True)
+        first = access.connect()
+        async with SharedConnection(access, first, own.said) as shared:
+            stream = ConversationStreams(shared, "s").open()
+            await asyncio.sleep(0.1)
+            shared.current.connection = access_to(own).connect()
+            await first.close()
+            await until(lambda: new.address in shared.access.others)
+            stream.close()
+            await shared.current.connection.close()
+
+
+async def test_after_a_failure_the_list_is_asked_for_at_once() -> None:
+    async with fleet(0.0, 0.5, 0.9) as (own, gone, new):
+        own.said = replace(own.said, replicas=(own.address, new.address))
+        access = replace(access_to(own, gone, follow=True), named=(own.address,))
+        first = access_to(own).connect()
+        async with first, SharedConnection(access, first, own.said) as shared:
+            await shared.renew(shared.current)
+            await until(lambda: shared.access.others == (new.address,))
+
+
+async def test_a_conversation_whose_replica_is_full_leaves_it_and_the_others_stay() -> None:
+    async with fleet(0.5, 0.1, 0.9, 0.9, listed=False) as servers:
+        own = servers[0]
+        first = access_to(own).connect()
+        async with first, SharedConnection(access_to(*servers), first, own.said) as shared:
+            full, staying = ConversationStreams(shared, "a"), ConversationStreams(shared, "b")
+            async with full:
+                refused = full.open()
+                assert await full.leave_full(1.0)
+                refused.close()
+                assert full.address in (each.address for each in servers if each is not own)
+                for _ in range(2):
+                    (await full.dial()).close()
+                assert full.address != own.address, "its K/V are there"
+                assert await full.leave_full(1.0)
+                assert not await full.leave_full(1.0), "three are full"
+            (await staying.dial()).close()
+            assert staying.address == own.address
+
+
+async def test_who_knows_one_server_has_nowhere_to_go_when_it_is_full() -> None:
+    async with fleet(0.0, listed=False) as (alone,):
+        first = access_to(alone).connect()
+        async with (
+            first,
+            SharedConnection(access_to(alone), first, alone.said) as shared,
+            ConversationStreams(shared, "a") as streams,
+        ):
+            assert not await streams.leave_full(1.0)

@@ -18,7 +18,10 @@ class SharedMemory:
     def __init__(self) -> None:
         self.records: dict[str, str] = {}
         self.levels: dict[str, float] = {}
+        self.counted: dict[tuple[str, str], float] = {}
         self.is_gone = False
+        self.is_silent = False
+        """It executes what it is told, and its replies are lost."""
         self.name = "memory"
 
     async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
@@ -26,7 +29,12 @@ class SharedMemory:
             raise StoreError("the store at memory cannot be used")
         self.records[member] = record
         for name, use in uses.items():
-            self.levels[name] = self.levels[name] - use.used if name in self.levels else use.level
+            before = self.counted.get((member, name))
+            used = use.used if before is None else min(use.per_minute, use.total - before)
+            self.levels[name] = self.levels[name] - used if name in self.levels else use.level
+            self.counted[member, name] = use.total
+        if self.is_silent:
+            raise StoreError("the store at memory cannot be used")
         return Exchanged(dict(self.records), dict(self.levels))
 
     async def leave(self, member: str) -> None:

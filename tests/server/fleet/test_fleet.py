@@ -1,13 +1,16 @@
 """A fleet as one replica sees it, with a store in memory that comes and goes."""
 
+import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from server.fleet.fleet import Fleet
+from server.fleet import fleet
+from server.fleet.fleet import Fleet, StoreError
 from server.fleet.members import Member
 from server.refusal import RefusalError
 from server.sessions.quotas import Allowance, Quotas
@@ -119,7 +122,7 @@ async def test_a_store_that_comes_back_empty_learns_the_levels_again(store, capl
     store.is_gone = True
     second.asks(3)
     await exchanged(first, second)
-    store.is_gone, store.levels, store.records = False, {}, {}
+    store.is_gone, store.levels, store.records, store.counted = False, {}, {}, {}
     with caplog.at_level(logging.WARNING):
         await exchanged(first, second, first)
     assert [text for text in caplog.messages if "the store at memory is back" in text]
@@ -155,10 +158,43 @@ async def test_what_nobody_expects_of_a_store_ends_no_server(store, caplog, monk
     assert first.asks(20) == 10
 
 
-async def test_a_store_that_holds_what_is_not_ours_counts_as_gone(store, caplog) -> None:
-    first = Replica(store, 1)
+async def test_what_was_executed_although_its_reply_was_lost_is_counted_once(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    await exchanged(first, second)
+    first.asks(4)
+    store.is_silent = True
+    await exchanged(first, times=3)
+    first.asks(1)
+    store.is_silent = False
+    await exchanged(first, second)
+    assert (first.asks(10), second.asks(10)) == (5, 5)
+
+
+async def test_a_store_that_swallows_a_cancellation_keeps_no_server_from_draining(store, monkeypatch) -> None:
+    monkeypatch.setattr(fleet, "INTERVAL_S", 0.001)
+    exchanging = asyncio.Event()
+
+    async def swallowing(*said):
+        exchanging.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        raise StoreError("the connection was closed")
+
+    monkeypatch.setattr(store, "exchange", swallowing)
+    running = asyncio.create_task(Replica(store, 1).fleet.run())
+    await exchanging.wait()
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=5)
+    assert done
+
+
+async def test_a_replica_of_another_release_is_left_out_and_named_once(store, caplog) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
     store.records["9"] = "{}"
+    first.asks(4)
     with caplog.at_level(logging.WARNING):
-        await first.fleet.join()
-    assert "no replica of this release wrote this" in caplog.text
-    assert first.fleet.addresses == (Address("10.0.0.1", 7071),)
+        await exchanged(first, second, first)
+    told = "a replica in the store at memory is left out: no replica of this release wrote this"
+    assert caplog.messages == [told] * 2, "one of each replica"
+    assert first.fleet.addresses == (Address("10.0.0.1", 7071), Address("10.0.0.1", 7072))
+    assert second.asks(10) == 6

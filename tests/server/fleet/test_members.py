@@ -1,6 +1,7 @@
 """What replicas say of themselves, who counts as one, and what is counted of the others."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from common.address import Address
 from common.rpc.description import TargetIdentity
+from common.rpc.description_checks import MOST_REPLICAS
 from server.fleet.members import Member, alike, read_member, sessions_elsewhere
 
 TARGET = TargetIdentity("demo", "f" * 64, {"moa": "a" * 64, "lookup": "b" * 64})
@@ -77,6 +79,18 @@ def test_replicas_are_listed_in_one_order_by_all_of_them() -> None:
 def test_sessions_of_the_others_are_added_up() -> None:
     third = replace(SECOND, id="three", address=Address("10.0.0.3", 7070))
     assert sessions_elsewhere(FIRST, [FIRST, SECOND, third]) == {"alice": 2, "bob": 6}
+
+
+def test_of_more_replicas_than_clients_take_each_is_listed_by_many() -> None:
+    members = [replace(FIRST, id=str(number), address=Address("10.0.0.1", number + 1)) for number in range(270)]
+    lists = [alike(own, members) for own in members[:30]]
+    assert {len(listed) for listed in lists} == {MOST_REPLICAS}
+    assert all(own.address in listed for own, listed in zip(members, lists, strict=False))
+    times = Counter(address for listed in lists for address in listed)
+    assert len(times) == len(members)
+    assert min(times.values()) > 15
+    fewer = alike(members[0], members[:-1])
+    assert len(set(fewer) ^ set(lists[0])) <= 2, "one that leaves is replaced by one"
 
 
 def test_replicas_behind_one_address_are_counted_apart_and_listed_once() -> None:

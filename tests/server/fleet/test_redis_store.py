@@ -1,18 +1,23 @@
 """The store that replicas share, with a real Redis or Valkey."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
+from common.address import Address
 from common.protocol.errors import MisuseError
 from netem.experiments.service.local_store import LocalStore
-from server.fleet import redis_store
-from server.fleet.fleet import StoreError
+from server.fleet import fleet, redis_store
+from server.fleet.fleet import Fleet, StoreError
 from server.fleet.redis_store import RedisStore
-from server.sessions.quotas import BucketUse
+from server.refusal import RefusalError
+from server.sessions.quotas import Allowance, BucketUse, Quotas
 from tests.server.fleet.stores import real_store
+from tests.server.fleet.test_members import FIRST
 
 
 @pytest.fixture
@@ -53,8 +58,8 @@ async def test_a_replica_that_is_not_heard_of_is_forgotten(real, monkeypatch) ->
 
 async def test_a_bucket_empties_by_what_all_use_and_fills_by_the_stores_clock(real) -> None:
     async with replica(real, "a:1") as first, replica(real, "b:2") as second:
-        await first.exchange("a:1", "", {"tokens alice": BucketUse(6000, 1000, 5000)})
-        found = await second.exchange("b:2", "", {"tokens alice": BucketUse(6000, 2000, 4000)})
+        await first.exchange("a:1", "", {"tokens alice": BucketUse(6000, 1000, 1000, 5000)})
+        found = await second.exchange("b:2", "", {"tokens alice": BucketUse(6000, 2000, 2000, 4000)})
         level = found.levels["tokens alice"]
         assert 3000 <= level < 3000 + 100 * 5, "what the second believed does not matter"
         await asyncio.sleep(0.1)
@@ -64,7 +69,7 @@ async def test_a_bucket_empties_by_what_all_use_and_fills_by_the_stores_clock(re
 
 async def test_a_full_bucket_is_not_kept(real) -> None:
     async with replica(real, "a:1") as first:
-        found = await first.exchange("a:1", "", {"requests bob": BucketUse(60_000, 1, 59_999)})
+        found = await first.exchange("a:1", "", {"requests bob": BucketUse(60_000, 1, 1, 59_999)})
         assert "requests bob" in found.levels
         await asyncio.sleep(0.05)
         assert (await first.exchange("a:1", "", {})).levels == {}
@@ -72,14 +77,81 @@ async def test_a_full_bucket_is_not_kept(real) -> None:
 
 async def test_a_store_that_restarted_begins_at_the_level_that_a_replica_knows(real) -> None:
     async with replica(real, "a:1") as first:
-        await first.exchange("a:1", "one", {"tokens alice": BucketUse(60, 10, 50)})
+        await first.exchange("a:1", "one", {"tokens alice": BucketUse(60, 10, 10, 50)})
         real.end()
         with pytest.raises(StoreError, match=r"the store at 127\.0\.0\.1:\d+ cannot be used \(.+\)"):
             await first.exchange("a:1", "one", {})
         real.begin()
-        found = await first.exchange("a:1", "one", {"tokens alice": BucketUse(60, 5, 45)})
+        found = await first.exchange("a:1", "one", {"tokens alice": BucketUse(60, 15, 5, 45)})
         assert found.members == {"a:1": "one"}
         assert 45 <= found.levels["tokens alice"] < 47
+
+
+async def test_what_is_handed_in_again_is_counted_once(real, monkeypatch) -> None:
+    monkeypatch.setattr(redis_store, "EXPIRY_S", 0.05)
+    async with replica(real, "a:1") as first, replica(real, "b:2") as second:
+        await second.exchange("b:2", "", {"tokens alice": BucketUse(60, 0, 0, 59)})
+        await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 10, 10, 49)})
+        await asyncio.sleep(0.1)
+        await second.exchange("b:2", "", {})
+        again = await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 12, 12, 47)})
+        assert 47 <= again.levels["tokens alice"] < 49, "also if it was thought to be gone"
+        late = await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 11, 1, 48)})
+        assert 47 <= late.levels["tokens alice"] < 49, "an exchange that was overtaken"
+
+
+async def test_an_exchange_that_a_store_executes_after_it_was_given_up_is_counted_once(real, monkeypatch) -> None:
+    monkeypatch.setattr(redis_store, "TIMEOUT_S", 0.2)
+    async with replica(real, "a:1") as first:
+        await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 10, 10, 50)})
+        with real.paused():
+            for _ in range(2):
+                with pytest.raises(StoreError, match="cannot be used"):
+                    await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 20, 10, 40)})
+        found = await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 25, 15, 35)})
+        assert 35 <= found.levels["tokens alice"] < 38
+
+
+async def test_a_store_that_restarts_in_mid_run_loses_no_request_and_no_count(real, monkeypatch) -> None:
+    """Two replicas admit requests, each alone while the store is gone; afterwards both know of all of them."""
+    monkeypatch.setattr(fleet, "INTERVAL_S", 0.01)
+    per_minute, began = 600, time.monotonic()
+    quotas = [Quotas({"alice": Allowance(requests_per_minute=per_minute)}) for _ in range(2)]
+    members = [replace(FIRST, id=str(number), address=Address("10.0.0.1", number + 1)) for number in range(2)]
+    fleets = [Fleet(RedisStore(real.url), own, of_one, dict) for own, of_one in zip(members, quotas, strict=True)]
+    running = [asyncio.create_task(each.run()) for each in fleets]
+    asked, admitted = 0, 0
+
+    async def ask(seconds: float) -> None:
+        nonlocal asked, admitted
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            of_one, now = quotas[asked % 2], time.monotonic()
+            asked += 1
+            with suppress(RefusalError):
+                of_one.check("alice", now)
+                of_one.requested("alice", now)
+                admitted += 1
+            await asyncio.sleep(0.005)
+
+    await ask(0.2)
+    real.end()
+    await ask(0.2)
+    assert admitted == asked, "the quota is larger, and nobody waits for the store"
+    real.begin()
+    await ask(0.2)
+    await asyncio.sleep(0.1)
+    for each in running:
+        each.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    for each in fleets:
+        await each.leave()
+    now = time.monotonic()
+    levels = [per_minute - use.total for each in quotas for use in each.offer(now).values()]
+    known = [use.level for each in quotas for use in each.offer(now).values()]
+    filled = (now - began) * per_minute / 60
+    assert sum(per_minute - level for level in levels) == admitted
+    assert known == [pytest.approx(per_minute - admitted + filled / 2, abs=filled / 2 + 1)] * 2
 
 
 @pytest.mark.parametrize("url", ["nowhere", "http://127.0.0.1:6379", "redis://", "redis://h:x/0", "redis://[/0"])

@@ -86,21 +86,25 @@ class Sharing:
     def __init__(self, replicas: int, per_minute: int):
         self.buckets = [Bucket(per_minute) for _ in range(replicas)]
         self._together = Bucket(per_minute)
+        self._counted = [0.0] * replicas
 
-    def exchange(self, index: int, now: float, *, arrives: bool) -> None:
+    def exchange(self, index: int, now: float, *, arrives: bool = True, returns: bool = True) -> None:
         bucket = self.buckets[index]
         offered = bucket.offer(now)
         if not arrives:
-            bucket.keep()
             return
         if offered is not None:
-            self._together.take(offered.used, now)
+            self._together.take(min(offered.per_minute, offered.total - self._counted[index]), now)
+            self._counted[index] = offered.total
+        if not returns:
+            return
         together = self._together.offer(now)
         bucket.agree(None if together is None else together.level, now)
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(("take", "exchange", "lost")), st.integers(0, 2), st.floats(0, 10)), max_size=60
+    st.tuples(st.sampled_from(("take", "exchange", "lost", "unanswered")), st.integers(0, 2), st.floats(0, 10)),
+    max_size=60,
 )
 
 
@@ -111,13 +115,13 @@ def test_replicas_that_exchange_after_every_request_admit_as_many_as_one(
     sharing, alone, now = Sharing(3, per_minute), Bucket(per_minute), 0.0
     for _, index, pause in steps:
         now += pause
-        sharing.exchange(index, now, arrives=True)
+        sharing.exchange(index, now)
         together, apart = sharing.buckets[index].wait(now), alone.wait(now)
         assert together == pytest.approx(apart, abs=1e-6)
         if apart == 0.0 and together == 0.0:
             sharing.buckets[index].take(1, now)
             alone.take(1, now)
-            sharing.exchange(index, now, arrives=True)
+            sharing.exchange(index, now)
 
 
 @given(st.integers(1, 30), STEPS)
@@ -132,10 +136,10 @@ def test_whatever_is_lost_no_replica_admits_more_than_one_alone_and_all_agree_in
             taken[index] += 1
             assert taken[index] <= per_minute * (1 + now / 60) + 1
         elif action != "take":
-            sharing.exchange(index, now, arrives=action == "exchange")
+            sharing.exchange(index, now, arrives=action != "lost", returns=action != "unanswered")
     for _ in range(2):
         for index in range(3):
-            sharing.exchange(index, now, arrives=True)
+            sharing.exchange(index, now)
     waits = [bucket.wait(now) for bucket in sharing.buckets]
     assert waits == pytest.approx([waits[0]] * 3, abs=1e-6)
     if sum(taken) >= per_minute * (1 + now / 60):

@@ -1,0 +1,44 @@
+"""Replicas that die: nobody's answer is lost, and who waits."""
+
+import pytest
+
+from netem.experiments.capacity.failures import FailingLoad, FailingRun, make_report, run_failing
+from netem.experiments.capacity.gaps import LinkGaps
+from netem.experiments.capacity.measure import EAGER, PLAIN
+from netem.experiments.capacity.replay import Replay
+from tests.netem.experiments.capacity.recordings import PREDICTABLE
+from tests.netem.experiments.one_device.running import check
+
+CALM = FailingLoad(replicas=2, clients=4, seconds=3.0, dies_after_s=None)
+DEADLY = FailingLoad(replicas=2, clients=4, seconds=3.0, dies_after_s=1.0, back_after_s=0.5)
+
+
+@pytest.mark.parametrize("system", [PLAIN, EAGER])
+def test_answers_go_on_elsewhere_and_are_the_same(system) -> None:
+    run = run_failing(Replay(PREDICTABLE), system, DEADLY, seed=1)
+    assert run.deaths >= 2
+    assert run.moved >= 2
+    assert run.answers >= 4
+    assert run.different == 0
+    assert all(0.05 < wait < 1.5 for wait in run.waits)
+
+
+def test_where_nobody_dies_nobody_waits_or_moves() -> None:
+    run = run_failing(Replay(PREDICTABLE), PLAIN, CALM, seed=1)
+    assert (run.deaths, run.moved, run.waits) == (0, 0, [])
+    assert (
+        run.gaps.tokens_per_client_second
+        > run_failing(Replay(PREDICTABLE), PLAIN, DEADLY, seed=1).gaps.tokens_per_client_second
+    )
+
+
+def test_another_answer_makes_a_run_invalid() -> None:
+    runs = {
+        ("eager", CALM): FailingRun(LinkGaps(5, 1.0, [0.2]), answers=4),
+        ("eager", DEADLY): FailingRun(LinkGaps(5, 1.0, [0.2]), 3, 4, 0, 2, [0.5, 0.7]),
+    }
+    report = make_report(runs, DEADLY)
+    check(report)
+    assert report.faults == []
+    runs["eager", DEADLY].different = 1
+    assert make_report(runs, DEADLY).faults == ["1 answers differ from the recorded ones"]

@@ -145,7 +145,8 @@ class Supervisor:
             for number, each in sorted(self.plan.replicas.items())
         ]
         status = "serving" if serving else "away"
-        return health_reply({"status": status, "replicas": replicas}, is_serving=bool(serving))
+        health = {"status": status, "updating": self.plan.is_updating, "replicas": replicas}
+        return health_reply(health, is_serving=bool(serving))
 
     # What the plan wants.
 

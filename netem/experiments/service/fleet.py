@@ -1,4 +1,4 @@
-"""`fleet`: three replicas that `outriderd fleet` keeps up, many clients, a replica killed every 20 s, and then a rolling
+"""`fleet`: replicas that `outriderd fleet` keeps up, many clients, a replica killed every 20 s, and then a rolling
 update: no answer fails, none differs, and only the clients of a replica that goes move.
 
 The clients and what is counted of them are those of `replicas`; here nobody but the fleet itself starts replicas.

@@ -24,7 +24,7 @@ import psutil
 from client.demo.children import Child, running
 from client.demo.family import DemoModels, find_family
 from client.link.stream import Access
-from common.address import Address, parse_destinations
+from common.address import Address
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.service.replicas import (
     ARRIVAL_S,
@@ -47,7 +47,7 @@ PASS_MS = 200.0
 _CALM_S, _QUICK_CALM_S = 60.0, 20.0
 _KILLING_S, _QUICK_KILLING_S = 300.0, 20.0
 _LOOK_S = 0.25
-_END_S = 120.0
+_START_S, _END_S = 600.0, 120.0
 _PATIENCE_S = 10.0
 _NOTICED_S = 2.0
 """Within which the fleet says that a replica is gone."""
@@ -75,7 +75,8 @@ async def measure(request: Request, advance: Advance) -> Report:
         first, page = Address("127.0.0.1", port), Address("127.0.0.1", port + REPLICAS)
         advance("start of the fleet", 0.0)
         fleet = await stack.enter_async_context(_fleet(family, first, page))
-        addresses = parse_destinations(await fleet.ready())
+        await _started(fleet, page)
+        addresses = [Address(first.host, first.port + number) for number in range(REPLICAS)]
         truths = await find_truths(Access(addresses[0]), family, request.seed, folder)
         clients = Clients(addresses, truths, folder)
         doing = [asyncio.create_task(clients.come_and_go(index)) for index in range(CLIENTS)]
@@ -130,6 +131,28 @@ async def _note_absences(clients: Clients, addresses: Sequence[Address], page: A
         now = time.monotonic()
         clients.killed_at |= {address: now for address in addresses if address not in serving}
         await asyncio.sleep(_LOOK_S)
+
+
+async def _started(fleet: Child, page: Address) -> None:
+    """Raises DemoError if the fleet ends, and TimeoutError if it takes too long."""
+
+    async def settled() -> None:
+        while True:
+            with suppress(OSError):
+                await _settled(page)
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    ways = {asyncio.create_task(settled()), asyncio.create_task(fleet.finished())}
+    try:
+        async with asyncio.timeout(_START_S):
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in ways:
+            each.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
 
 
 async def _settled(page: Address) -> None:

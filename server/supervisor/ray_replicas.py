@@ -24,6 +24,7 @@ from server.supervisor.replica import Heard, Launch, ReplicaProcess
 from server.supervisor.supervisor import ReplicaLostError
 
 _KNOCK_S = 5.0
+_ATTEMPTS = 3
 _OBJECT_STORE_BYTES = 80 * 2**20  # hardly anything is kept in it, and this is the least that Ray takes
 _CALLS = 4  # of one actor at a time: a scrape that waits must not hold up a drain
 
@@ -41,14 +42,7 @@ def connected(address: Address | None, needs: Needs) -> Iterator[Sequence[Mappin
         _knock(address)
     try:
         if address is None:
-            ray.init(
-                # On a CPU any number of replicas may be tried; they share the cores.
-                num_cpus=max(os.cpu_count() or 1, needs.cpus),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="error",
-                object_store_memory=_OBJECT_STORE_BYTES,
-            )
+            _start_here(needs)
         else:
             ray.init(address=str(address), log_to_driver=False, logging_level="error")
     # Of whatever type it is: Ray raises a plain Exception where its processes take too long to start.
@@ -60,6 +54,25 @@ def connected(address: Address | None, needs: Needs) -> Iterator[Sequence[Mappin
         yield [node["Resources"] for node in ray.nodes() if node["Alive"]]
     finally:
         ray.shutdown()
+
+
+def _start_here(needs: Needs) -> None:
+    """Ray gives its processes half a minute to start, which may be too little while nothing of it is in memory yet."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            ray.init(
+                # On a CPU any number of replicas may be tried; they share the cores.
+                num_cpus=max(os.cpu_count() or 1, needs.cpus),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="error",
+                object_store_memory=_OBJECT_STORE_BYTES,
+            )
+            return
+        except Exception:
+            ray.shutdown()
+            if attempt == _ATTEMPTS - 1:
+                raise
 
 
 def _knock(address: Address) -> None:

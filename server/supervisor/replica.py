@@ -24,7 +24,6 @@ from common.programs.configuration import without_settings
 
 STORE_VARIABLE = "OUTRIDERD_FLEET_STORE"
 
-_PROGRAM = Path(__file__).parents[1] / "cli.py"
 _READY, _METRICS = "ready on ", "metrics on "
 _SCRAPE_S = 5.0
 _LAST_WORDS_S = 10.0
@@ -37,7 +36,7 @@ _MOST_LINES = 1000
 class Launch:
     """How to start a replica. `arguments`: of `outriderd serve`, without what follows. `listen`: its own address.
     `advertised`: where clients dial it, None for where it listens. `environment`: what it gets beside its machine's.
-    `folder`: relative paths in `arguments` begin there."""
+    `folder`: relative paths in `arguments` begin there. `program`: `outriderd`, at the same place on every machine."""
 
     arguments: tuple[str, ...]
     listen: Address
@@ -45,6 +44,7 @@ class Launch:
     environment: Mapping[str, str]
     folder: str
     drain_s: float
+    program: Path = Path(__file__).parents[1] / "cli.py"
 
     @property
     def has_store(self) -> bool:
@@ -77,7 +77,7 @@ class ReplicaProcess:
         self._kill_at_s: float | None = None
         self._process = subprocess.Popen(
             # -P: nothing is imported from where the operator happens to be.
-            (sys.executable, "-P", "-m", die_with_parent.__name__, str(_PROGRAM), "serve", *self._arguments()),
+            (sys.executable, "-P", "-m", die_with_parent.__name__, str(launch.program), "serve", *self._arguments()),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

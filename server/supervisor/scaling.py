@@ -52,7 +52,7 @@ class Scaling:
         """What to remember, and how many replicas there should be. Not to be asked while some start or drain: their
         loads say nothing of the fleet that is to come."""
         seen = self._seen(load, bounds, replicas, now)
-        if _lasts(seen.waiting_since_s, UP_AFTER_S, now) and replicas < bounds.most:
+        if seen.waited_s == now and _lasts(seen.waiting_since_s, UP_AFTER_S, now) and replicas < bounds.most:
             return Scaling(load.refused), replicas + 1
         if _lasts(seen.idle_since_s, DOWN_AFTER_S, now) and replicas > bounds.least:
             return Scaling(load.refused), replicas - 1

@@ -54,7 +54,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("fleet --target no/such/target --replicas 2", "neither a directory nor"),
         ("fleet --target demo --replicas 2 --fleet-list here", "a fleet lists its replicas by itself"),
         ("fleet --target demo --replicas 2 --listen 127.0.0.1:65535", "2 replicas need the ports from 65535 on"),
-        ("fleet --target demo --replicas 2 --ray TAKEN:1", "is not an address"),
+        ("fleet --target demo --replicas 2 --ray here", "'here' is not an address"),
         ("bundle --target TARGET --draft TARGET --out TARGET", "not an empty directory"),
         ("ride", "No such command 'ride'"),
     ],

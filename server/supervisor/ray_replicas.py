@@ -61,6 +61,7 @@ def _start_here(needs: Needs) -> None:
     for attempt in range(_ATTEMPTS):
         try:
             ray.init(
+                address="local",  # also where RAY_ADDRESS names another
                 # On a CPU any number of replicas may be tried; they share the cores.
                 num_cpus=max(os.cpu_count() or 1, needs.cpus),
                 include_dashboard=False,
@@ -120,8 +121,9 @@ class RayReplica:
         return await _asked(self._actor.page.remote())
 
     async def close(self) -> None:
-        with suppress(ReplicaLostError):
-            await _asked(self._actor.close.remote())
+        if self._has_begun:
+            with suppress(ReplicaLostError):
+                await _asked(self._actor.close.remote())
         ray.kill(self._actor)
         remove_placement_group(self._group)
 

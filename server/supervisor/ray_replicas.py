@@ -3,6 +3,7 @@
 The shell around Ray, and the only module that imports it. It may not know what the fleet does next.
 """
 
+import logging
 import os
 import socket
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
@@ -44,14 +45,15 @@ def connected(address: Address | None, needs: Needs) -> Iterator[Sequence[Mappin
         if address is None:
             _start_here(needs)
         else:
-            ray.init(address=str(address), log_to_driver=False, logging_level="error")
+            ray.init(address=str(address), log_to_driver=False, logging_level=logging.ERROR)
     # Of whatever type it is: Ray raises a plain Exception where its processes take too long to start.
     except Exception as error:
         where = f"the Ray at {address} cannot be used" if address else "Ray cannot be started here"
         why, *_ = str(error).splitlines() or [type(error).__name__]
         raise MisuseError(f"{where}: {why}") from error
     try:
-        yield [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        nodes = ray.nodes()  # type: ignore[no-untyped-call]
+        yield [node["Resources"] for node in nodes if node["Alive"]]
     finally:
         ray.shutdown()
 
@@ -66,7 +68,7 @@ def _start_here(needs: Needs) -> None:
                 num_cpus=max(os.cpu_count() or 1, needs.cpus),
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="error",
+                logging_level=logging.ERROR,
                 object_store_memory=_OBJECT_STORE_BYTES,
             )
             return
@@ -104,7 +106,7 @@ class RayReplica:
         self._has_begun = False
 
     async def poll(self) -> Heard:
-        heard = await _asked(self._actor.poll.remote())
+        heard: Heard = await _asked(self._actor.poll.remote())
         self._has_begun = True
         return heard
 

@@ -145,7 +145,7 @@ class Supervisor:
             for number, each in sorted(self.plan.replicas.items())
         ]
         status = "serving" if serving else "away"
-        health = {"status": status, "updating": self.plan.is_updating, "replicas": replicas}
+        health = {"status": status, "updating": self._is_updating, "replicas": replicas}
         return health_reply(health, is_serving=bool(serving))
 
     # What the plan wants.

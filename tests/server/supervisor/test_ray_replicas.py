@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -28,9 +29,10 @@ def stubs() -> dict[str, psutil.Process]:
     """By the addresses at which they say that they listen."""
     found = {}
     for process in psutil.Process().children(recursive=True):
-        arguments = process.cmdline()
-        if "stubbed_serve.py" in " ".join(arguments):
-            found[arguments[arguments.index("--listen") + 1]] = process
+        with suppress(psutil.NoSuchProcess):  # Ray's own come and go
+            arguments = process.cmdline()
+            if "stubbed_serve.py" in " ".join(arguments):
+                found[arguments[arguments.index("--listen") + 1]] = process
     return found
 
 

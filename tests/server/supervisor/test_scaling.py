@@ -51,7 +51,7 @@ def test_bounds_hold(load: Load, replicas: int) -> None:
     assert set(after([(1000.0 * index, load) for index in range(5)], replicas)) == {replicas}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 100), st.integers(1, 12))
 def test_under_a_constant_load_the_number_of_replicas_does_not_swing(start: int, asked: int, places: int) -> None:
     bounds = Bounds(1, 8, places)

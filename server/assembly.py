@@ -22,6 +22,7 @@ from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
 from server.events import Event, EventListener
 from server.fleet.fleet import Fleet, FleetStore
+from server.fleet.listed import ListedFleet
 from server.fleet.members import Member
 from server.models.bundles import BundleStore
 from server.models.offer import Offer
@@ -55,7 +56,7 @@ class Assembled:
     address: Address
     ceiling: Ceiling
     metrics: MetricsPort | None
-    fleet: Fleet | None
+    fleet: Fleet | ListedFleet | None
 
 
 def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -> Assembled:
@@ -69,13 +70,13 @@ def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics
     metrics = None if listen is None else MetricsPort(listen, registry, options.access.insecure)
+    fleet: Fleet | ListedFleet | None = None if options.fleet.listed is None else ListedFleet(options.fleet.listed)
     store = None if options.fleet.store is None else _store(options.fleet.store)
     quotas = Quotas({} if tokens is None else tokens.allowances)
     offers = [offer.with_quantised() for offer in make_offers(options.target)]
     registries = list[SessionRegistry]()
     shared = Shared(tuple(offer.card.model for offer in offers), quotas, registries)
     targets = _load_targets(offers, options, shared, registry, pools, load)
-    fleet = None
     if store is not None:
         advertised = options.fleet.advertised or address
         own = Member(uuid4().hex, advertised, tuple(target.description.identity for target in targets), {})
@@ -125,7 +126,7 @@ def _sessions_by_client(registries: Sequence[SessionRegistry]) -> Counter[str]:
     return Counter(entry.client for registry in registries for entry in registry.entries)
 
 
-def _standing(registries: Sequence[SessionRegistry], max_sessions: int, fleet: Fleet | None) -> Standing:
+def _standing(registries: Sequence[SessionRegistry], max_sessions: int, fleet: Fleet | ListedFleet | None) -> Standing:
     sessions = sum(len(registry.entries) for registry in registries)
     return Standing(sessions / max_sessions, () if fleet is None else fleet.addresses)
 

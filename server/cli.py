@@ -20,6 +20,7 @@ from server.cli_options import (
     AccessRequest,
     CheckedTargetsRequest,
     FleetRequest,
+    ReplicasRequest,
     ReportRequest,
     SessionRequest,
     Target,
@@ -73,7 +74,7 @@ def serve(
     )
     require_extra("server", "serving")
     if options.fleet.store is not None:
-        require_extra("fleet", "--fleet-store")
+        require_extra("store", "--fleet-store")
     with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
         if options.target.place.rank:
             from server.ranks.follower import follow
@@ -86,6 +87,33 @@ def serve(
         from server import daemon
 
         daemon.serve(options)
+
+
+@app.command()
+@with_folded_options
+def fleet(
+    context: typer.Context,
+    *,
+    wanted: ReplicasRequest,
+    asked: TargetsRequest,
+    sessions: SessionRequest,
+    access: AccessRequest,
+    fleet: FleetRequest,
+    report: ReportRequest,
+) -> None:
+    """Serve with several replicas as Ray actors until SIGTERM or SIGINT; SIGHUP replaces them, one after another.
+
+    Options are those of `serve`, for each replica. The first listens at --listen and each further one at the next port;
+    --metrics shows all of them, with their health."""
+    from server.supervisor.options import supervisor_options
+
+    options = supervisor_options(context, wanted, asked, sessions, access, fleet, report)
+    require_extra("fleet", "a fleet")
+    with ended_at_once(_STOPPED):
+        _check_names([target.checkpoint for target in asked.options().targets], asked.options().drafts)
+        from server.supervisor import command
+
+        command.run(options)
 
 
 @app.command()

@@ -122,12 +122,28 @@ FleetStore = Annotated[
         "counted together.",
     ),
 ]
+FleetList = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where there is no store: a file with HOST:PORT of each replica in a line, read again when it changes.",
+    ),
+]
 Advertise = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Where clients dial this replica of a fleet; by default where it listens."),
 ]
 
 Log = Annotated[str, typer.Option(help="text, or json: one object per line, with session events.")]
+
+Replicas = Annotated[
+    str,
+    typer.Option(metavar="R or MIN:MAX", help="How many; with two numbers as many as waiting answers ask for."),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="The Ray cluster to use; by default one is started on this machine."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +250,27 @@ class FleetRequest:
 
     fleet_store: FleetStore = None
     advertise: Advertise = None
+    fleet_list: FleetList = None
 
     def options(self, listen: Address) -> FleetOptions:
-        """Of a server that listens there. Raises MisuseError for an address that no client could dial."""
+        """Of a server that listens there. Raises MisuseError for an address that no client could dial, and for two
+        lists of one fleet."""
+        if self.fleet_list is not None and self.fleet_store is not None:
+            raise MisuseError("--fleet-store lists the replicas already; leave out --fleet-list")
         if self.advertise is not None and self.fleet_store is None:
             raise MisuseError("--advertise tells clients of a fleet where this replica is; give --fleet-store too")
         if self.advertise is None and self.fleet_store is not None and listen != listen.dial_address:
             raise MisuseError(f"clients cannot dial {listen}; give --advertise with an address of this replica")
-        return FleetOptions(self.fleet_store, None if self.advertise is None else parse_destination(self.advertise))
+        advertised = None if self.advertise is None else parse_destination(self.advertise)
+        return FleetOptions(self.fleet_store, advertised, self.fleet_list)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasRequest:
+    """How many replicas a fleet starts, and where; each field is an option."""
+
+    replicas: Replicas
+    ray: Ray = None
 
 
 @dataclass(frozen=True, slots=True)

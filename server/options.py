@@ -98,11 +98,13 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """The replicas that this server is one of; `store` is the URL of what they share, None for a server that is alone.
-    `advertised` is where clients dial it, None for where it listens."""
+    """The replicas that this server is one of; `store` is the URL of what they share, `listed` a file with their
+    addresses in place of it, and both are None for a server that is alone. `advertised` is where clients dial it, None
+    for where it listens."""
 
     store: str | None = None
     advertised: Address | None = None
+    listed: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,19 @@ class ServeOptions:
     drain_seconds: float
     report: ReportOptions = ReportOptions()
     fleet: FleetOptions = FleetOptions()
+
+
+def parse_replicas(text: str) -> tuple[int, int]:
+    """The least and the most replicas in `R` or `MIN:MAX`. Raises MisuseError for anything else."""
+    numbers = text.split(":")
+    if len(numbers) > 2 or not all(each.isascii() and each.isdigit() for each in numbers):
+        raise MisuseError(
+            f"'{plain(text)}' is no number of replicas; write one such as 3, or the least and most as 2:8"
+        )
+    least, most = int(numbers[0]), int(numbers[-1])
+    if not 1 <= least <= most:
+        raise MisuseError(f"there cannot be {text} replicas; the least is 1, and the most no less than the least")
+    return least, most
 
 
 def parse_target(text: str) -> tuple[str, str]:

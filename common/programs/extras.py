@@ -14,7 +14,8 @@ _SERVER = ("grpc_reflection", "prometheus_client")
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": _SERVER,
-    "fleet": (*_SERVER, "redis"),
+    "store": (*_SERVER, "redis"),
+    "fleet": (*_SERVER, "ray", "redis"),
     "lab": (*_SERVER, "matplotlib", "openai", "psutil"),
     "train": ("accelerate",),
 }

@@ -183,6 +183,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.service.replicas",
         ),
         Experiment(
+            "fleet",
+            "Replicas under Ray that are killed and updated under load: no answer fails, none differs.",
+            "netem.experiments.service.fleet",
+        ),
+        Experiment(
             "overload",
             "Twice the clients that a server takes: who is let in keeps its pace, the rest are refused at once.",
             "netem.experiments.service.overload",

@@ -4,8 +4,9 @@ It may not know what is measured.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -23,15 +24,8 @@ class MetricsPort:
     def __init__(self, listen: Address, registry: CollectorRegistry, insecure: bool):
         """Serves what is registered, now or later. Raises MisuseError where the port is taken, and where others could
         read from it: nobody is asked who they are."""
-        if not listen.is_loopback and not insecure:
-            raise MisuseError(
-                f"anybody could read metrics at {listen}; name an address of this machine such as 127.0.0.1:9090, or "
-                "give --insecure if the network is trusted"
-            )
-        try:
+        with opening(listen, insecure):
             self._server, self._thread = start_http_server(listen.port, listen.host, registry)
-        except OSError as error:
-            raise MisuseError(f"{listen} is in use or not this machine's; name another with --metrics") from error
         self.address = Address(listen.host, self._server.server_port)
 
     @property
@@ -42,6 +36,20 @@ class MetricsPort:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+@contextmanager
+def opening(listen: Address, insecure: bool) -> Iterator[None]:
+    """Around what opens a port for metrics. Raises MisuseError as `MetricsPort` does."""
+    if not listen.is_loopback and not insecure:
+        raise MisuseError(
+            f"anybody could read metrics at {listen}; name an address of this machine such as 127.0.0.1:9090, or "
+            "give --insecure if the network is trusted"
+        )
+    try:
+        yield
+    except OSError as error:
+        raise MisuseError(f"{listen} is in use or not this machine's; name another with --metrics") from error
 
 
 def read_on(loop: asyncio.AbstractEventLoop, read: Callable[[], Result]) -> Callable[[], Result]:

@@ -8,7 +8,7 @@ anew, and once the store is killed and started anew, too.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,12 +38,12 @@ MAX_NEW_TOKENS = 32  # of an answer
 MOST_UNEVEN = 0.2
 """The load of a replica may differ from the mean by so much of it, while none is killed."""
 
-_KILL_INTERVAL_S = 20.0
+KILL_INTERVAL_S = 20.0
 _CALM_S, _QUICK_CALM_S = 120.0, 40.0
 _KILLS, _QUICK_KILLS = 15, 2
 _STORE_IS_GONE_S = 5.0
 _SAMPLE_S = 0.25
-_ARRIVAL_S = 0.5
+ARRIVAL_S = 0.5
 """From one client's first arrival to the next one's: of clients that come at the same moment none sees another's
 session."""
 
@@ -52,7 +52,7 @@ _OPTIONS = AnswerOptions(STREAM, MAX_NEW_TOKENS, idle="eager")
 _PATIENT = OfflineOptions(wait_s=120.0)
 HEADINGS = ("phase", "seconds", "answers", "failed", "different", "moved with their replica", "moved without cause")
 
-_CALM, _KILLING = "calm", "a replica killed every 20 s"
+CALM, KILLING = "calm", "a replica killed every 20 s"
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Clients:
         self._cache = cache
 
     async def come_and_go(self, index: int) -> None:
-        await asyncio.sleep(index * _ARRIVAL_S)
+        await asyncio.sleep(index * ARRIVAL_S)
         prompts = list(self._truths)
         while True:
             prompt = prompts[index % len(prompts)]
@@ -125,28 +125,30 @@ async def measure(request: Request, advance: Advance) -> Report:
         advance("start of the replicas", 0.0)
         servers = [await start() for _ in range(REPLICAS)]
         up = {parse_destination(await server.ready()): server for server in servers}
-        truths = await _truths(Access(next(iter(up))), family, request.seed, folder)
+        truths = await find_truths(Access(next(iter(up))), family, request.seed, folder)
         clients = Clients(list(up), truths, folder)
         coming = [asyncio.create_task(clients.come_and_go(index)) for index in range(CLIENTS)]
         try:
             advance("arrival of the clients", 0.1)
-            await asyncio.sleep(CLIENTS * _ARRIVAL_S)
-            advance(_CALM, 0.15)
-            calm = await _phase(clients, asyncio.sleep(calm_s), lambda: list(up))
-            advance(_KILLING, 0.3)
-            killing = await _phase(clients, _kill(clients, up, start, store, kills), lambda: [])
+            await asyncio.sleep(CLIENTS * ARRIVAL_S)
+            advance(CALM, 0.15)
+            calm = await run_phase(clients, asyncio.sleep(calm_s), lambda: list(up))
+            advance(KILLING, 0.3)
+            killing = await run_phase(clients, _kill(clients, up, start, store, kills), lambda: [])
         finally:
             for each in coming:
                 each.cancel()
             await asyncio.gather(*coming, return_exceptions=True)
-    return make_report({_CALM: calm, _KILLING: killing}, kills)
+    return make_report({CALM: calm, KILLING: killing}, kills)
 
 
 def _replica(family: DemoModels, store: LocalStore) -> Any:
     return serving(family, *SERVER_ARGUMENTS, "--fleet-store", store.url)
 
 
-async def _truths(access: Access, family: DemoModels, seed: int, cache: Path) -> dict[tuple[int, ...], tuple[int, ...]]:
+async def find_truths(
+    access: Access, family: DemoModels, seed: int, cache: Path
+) -> dict[tuple[int, ...], tuple[int, ...]]:
     """What one replica answers while nobody else asks, by prompt."""
     answers = {}
     async with client_for(access, DraftChoice("lookup"), cache, no_bar) as client:
@@ -156,7 +158,7 @@ async def _truths(access: Access, family: DemoModels, seed: int, cache: Path) ->
     return answers
 
 
-async def _phase(clients: Clients, until: Any, sampled: Callable[[], Sequence[Address]]) -> Phase:
+async def run_phase(clients: Clients, until: Any, sampled: Callable[[], Sequence[Address]]) -> Phase:
     clients.phase, began = Phase(), time.monotonic()
     ending = asyncio.ensure_future(until)
     while not ending.done():
@@ -182,7 +184,7 @@ async def _kill(
             await asyncio.to_thread(store.begin)
         server = await start()
         up[parse_destination(await server.ready())] = server
-        await asyncio.sleep(max(0.0, began + _KILL_INTERVAL_S - time.monotonic()))
+        await asyncio.sleep(max(0.0, began + KILL_INTERVAL_S - time.monotonic()))
 
 
 def uneven(held: Sequence[Sequence[int]]) -> float:
@@ -193,6 +195,15 @@ def uneven(held: Sequence[Sequence[int]]) -> float:
 
 
 def make_report(phases: dict[str, Phase], kills: int) -> Report:
+    remark = (
+        f"{kills} replicas were killed without notice, each once the one before had been replaced and 20 s were "
+        f"over. After half of them the store was gone for {_STORE_IS_GONE_S:g} s and came back empty."
+    )
+    return report_of("Replicas that are killed under load", phases, (remark,), {"kills": kills})
+
+
+def report_of(title: str, phases: Mapping[str, Phase], remarks: Sequence[str], results: Mapping[str, Any]) -> Report:
+    """`remarks`: what was done to the replicas. One of the phases is CALM."""
     rows, faults = [], []
     for name, phase in phases.items():
         counts = (phase.answers, len(phase.failures), phase.different, phase.moved, phase.moved_without_cause)
@@ -200,25 +211,24 @@ def make_report(phases: dict[str, Phase], kills: int) -> Report:
         faults += [f"{name}: {failure}" for failure in phase.failures[:10]]
         if phase.different or phase.moved_without_cause:
             faults.append(f"{name}: {phase.different} different, {phase.moved_without_cause} moved without cause")
-    spread = uneven(phases[_CALM].held)
+    spread = uneven(phases[CALM].held)
     if spread > MOST_UNEVEN:
         faults.append(f"the load of a replica differs by {spread:.0%} from the mean; {MOST_UNEVEN:.0%} may be")
     return Report(
-        title="Replicas that are killed under load",
+        title=title,
         headings=HEADINGS,
         rows=rows,
         remarks=(
             f"{CLIENTS} clients on {REPLICAS} replicas: each connects, asks once for at most {MAX_NEW_TOKENS} tokens "
             "and comes back as a new client, which takes the less loaded of two replicas. They first come "
-            f"{_ARRIVAL_S:g} s apart.",
+            f"{ARRIVAL_S:g} s apart.",
             f"Mean sessions of a replica in the calm phase differ from the mean of all by at most {spread:.1%}.",
-            f"{kills} replicas were killed without notice, each once the one before had been replaced and 20 s were "
-            f"over. After half of them the store was gone for {_STORE_IS_GONE_S:g} s and came back empty.",
+            *remarks,
             "'different': from what one replica answers while nobody else asks. 'moved without cause': answers that "
-            "reconnected although their replica was not killed meanwhile.",
+            "reconnected although their replica was up all the time.",
         ),
         results={
-            "kills": kills,
+            **results,
             "uneven": spread,
             "phases": {
                 name: {
@@ -232,7 +242,7 @@ def make_report(phases: dict[str, Phase], kills: int) -> Report:
                 for name, phase in phases.items()
             },
         },
-        draw=lambda axes: _draw(axes, phases[_CALM].held),
+        draw=lambda axes: _draw(axes, phases[CALM].held),
         faults=faults,
     )
 

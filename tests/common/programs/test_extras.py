@@ -26,7 +26,7 @@ PYTHON = "/path/of/python"
 INSTALLED = packages_distributions()
 
 
-WITH_FURTHER_EXTRAS = {("redis", "server/fleet/redis_store.py")}
+WITH_FURTHER_EXTRAS = {("redis", "server/fleet/redis_store.py"), ("ray", "server/supervisor/ray_replicas.py")}
 """Modules and the files that import them, each behind an option that asks for a further extra."""
 
 
@@ -77,7 +77,8 @@ def test_what_is_looked_for_is_what_the_extra_installs(extra: str) -> None:
     [
         (server_cli.main, "outriderd serve --target demo --listen 127.0.0.1:0", "server", "grpc_reflection"),
         (server_cli.main, "outriderd serve --target demo --listen 127.0.0.1:0", "server", "prometheus_client"),
-        (server_cli.main, "outriderd serve --target demo --fleet-store redis://127.0.0.1:1/0", "fleet", "redis"),
+        (server_cli.main, "outriderd serve --target demo --fleet-store redis://127.0.0.1:1/0", "store", "redis"),
+        (server_cli.main, "outriderd fleet --target demo --replicas 2", "fleet", "ray"),
         (client_cli.main, "outrider demo --prompts 1 --max-new-tokens 1", "server", "prometheus_client"),
         (client_cli.main, "outrider demo --page --listen 127.0.0.1:0", "server", "grpc_reflection"),
         (netem_cli.main, "outrider-lab run states --quick --out FOLDER", "lab", "matplotlib"),

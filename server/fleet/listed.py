@@ -1,0 +1,54 @@
+"""A fleet without a store: its replicas are those that a file lists, which whoever starts them keeps up to date.
+
+Nothing is counted together: each replica enforces whole quotas. It may not know who writes the file.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from common.address import Address, parse_destination
+from common.protocol.errors import MisuseError
+
+INTERVAL_S = 0.5
+"""From one look at the file to the next."""
+
+_log = logging.getLogger(__name__)
+
+
+class ListedFleet:
+    """While the file cannot be read, clients are told what it said before."""
+
+    def __init__(self, file: Path):
+        """Raises MisuseError for a file that does not list addresses."""
+        self._file = file
+        self._is_read = True
+        try:
+            self.addresses = self._read()
+        except (OSError, ValueError, MisuseError) as error:
+            raise MisuseError(
+                f"--fleet-list names {file}, which cannot be read as a list ({error}); write HOST:PORT of each replica "
+                "into a line of its own"
+            ) from error
+
+    async def join(self) -> None:
+        """As `Fleet`; nobody has to be told."""
+
+    async def run(self) -> None:
+        """Reads the file again and again until it is cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            try:
+                self.addresses = self._read()
+                self._is_read = True
+            except (OSError, ValueError, MisuseError) as error:
+                if self._is_read:
+                    _log.warning("%s cannot be read (%s); clients are told what it listed before", self._file, error)
+                self._is_read = False
+
+    async def leave(self) -> None:
+        """As `Fleet`; whoever writes the file leaves this replica out."""
+
+    def _read(self) -> tuple[Address, ...]:
+        lines = self._file.read_text(encoding="utf-8").split()
+        return tuple(dict.fromkeys(parse_destination(line) for line in lines))

@@ -1,0 +1,102 @@
+"""The options of `outriderd fleet` as frozen data: what is the fleet's own, and what each replica is started with.
+
+It may not know what the supervisor does with them.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from common.address import Address, parse_destination
+from common.programs.configuration_file import options_of
+from common.protocol.errors import MisuseError
+from server.cli_options import (
+    AccessRequest,
+    FleetRequest,
+    ReplicasRequest,
+    ReportRequest,
+    SessionRequest,
+    TargetsRequest,
+)
+from server.options import ReportOptions, parse_replicas
+from server.passes.scheduler import max_decoding_sessions
+from server.supervisor.devices import Needs
+from server.supervisor.replica import STORE_VARIABLE, Launch
+from server.supervisor.scaling import Bounds
+
+_OF_EACH_REPLICA = frozenset(("listen", "metrics", "advertise", "fleet-store", "fleet-list"))
+"""Options of `serve` that differ between replicas, or that others shall not read in a list of processes."""
+
+_HIGHEST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorOptions:
+    """`ray`: the cluster, None for one of this machine. `launch`: of the replica with number 0."""
+
+    bounds: Bounds
+    needs: Needs
+    ray: Address | None
+    launch: Launch
+    report: ReportOptions
+    is_insecure: bool
+
+
+def supervisor_options(
+    context: typer.Context,
+    wanted: ReplicasRequest,
+    asked: TargetsRequest,
+    sessions: SessionRequest,
+    access: AccessRequest,
+    fleet: FleetRequest,
+    report: ReportRequest,
+) -> SupervisorOptions:
+    """Of the running command. Raises MisuseError for what cannot be."""
+    least, most = parse_replicas(wanted.replicas)
+    targets, limits, reached = asked.options(), sessions.options(), access.options()
+    if fleet.fleet_list is not None:
+        raise MisuseError("a fleet lists its replicas by itself; leave out --fleet-list")
+    if reached.listen.port and reached.listen.port + most - 1 > _HIGHEST_PORT:
+        raise MisuseError(
+            f"{most} replicas need the ports from {reached.listen.port} on; give a lower one with --listen"
+        )
+    running = limits.max_running or max_decoding_sessions(limits.pass_tokens)
+    return SupervisorOptions(
+        Bounds(least, most, min(running, limits.max_sessions)),
+        Needs(most, targets.place.ranks, targets.device),
+        None if wanted.ray is None else parse_destination(wanted.ray),
+        Launch(
+            tuple(_arguments(context)),
+            reached.listen,
+            None if fleet.advertise is None else parse_destination(fleet.advertise),
+            dict(_environment(fleet.fleet_store)),
+            os.getcwd(),
+            sessions.drain_seconds,
+        ),
+        report.options(),
+        reached.insecure,
+    )
+
+
+def _arguments(context: typer.Context) -> Iterator[str]:
+    """Every option that `serve` has too, so that a replica's machine needs no configuration."""
+    commands: Mapping[str, Any] = vars(context.find_root().command)["commands"]
+    for name, option in options_of(commands["serve"]).items():
+        value = context.params[option.name]
+        if name in _OF_EACH_REPLICA or value is None:
+            continue
+        if option.is_flag:
+            yield from option.opts if value else option.secondary_opts
+        else:
+            for each in value if option.multiple else (value,):
+                yield from (f"--{name}", str(each))
+
+
+def _environment(store: str | None) -> Iterator[tuple[str, str]]:
+    if store is not None:
+        yield STORE_VARIABLE, store
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        yield "OMP_NUM_THREADS", threads

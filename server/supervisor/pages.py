@@ -1,0 +1,76 @@
+"""The metrics of all replicas as one page, each with the label of its replica, and the load that they show. Pure.
+
+It may not know how pages are fetched or served.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from server.refusal import RefusalReason
+from server.supervisor.plan import State
+from server.supervisor.scaling import Load
+
+_REPLICA = "replica"
+_RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
+_REFUSED = "outrider_refused_total"
+
+_WANT_OF_ROOM = frozenset((RefusalReason.RUNNING, RefusalReason.SESSIONS, RefusalReason.CACHE, RefusalReason.MEMORY))
+"""What one more replica would have taken."""
+
+
+def parsed(page: str) -> list[Metric]:
+    """Raises ValueError for what is no page of metrics."""
+    return list(text_string_to_metric_families(page))
+
+
+def merged(pages: Mapping[int, list[Metric]], states: Mapping[State, int], restarts: Mapping[int, int]) -> bytes:
+    """One page, in Prometheus' format: all metrics of the replicas, the number of replicas in each state, and how often
+    each was restarted."""
+    registry = CollectorRegistry()
+    registry.register(_Fleet(pages, states, restarts))
+    return generate_latest(registry)
+
+
+def load_of(pages: Mapping[int, list[Metric]]) -> Load:
+    """What all replicas together do."""
+    samples = [sample for families in pages.values() for family in families for sample in family.samples]
+
+    def total(name: str) -> int:
+        return round(sum(sample.value for sample in samples if sample.name == name))
+
+    reasons = {reason.value for reason in _WANT_OF_ROOM}
+    refused = sum(each.value for each in samples if each.name == _REFUSED and each.labels["reason"] in reasons)
+    return Load(total(_RUNNING), total(_WAITING), round(refused))
+
+
+class _Fleet(Collector):
+    def __init__(self, pages: Mapping[int, list[Metric]], states: Mapping[State, int], restarts: Mapping[int, int]):
+        self._pages = pages
+        self._states = states
+        self._restarts = restarts
+
+    def collect(self) -> Iterator[Metric]:
+        replicas = GaugeMetricFamily("outrider_fleet_replicas", "Replicas of the fleet.", labels=["state"])
+        for state, count in self._states.items():
+            replicas.add_metric([state.value], count)
+        restarted = CounterMetricFamily(
+            "outrider_fleet_restarts", "Restarts of replicas that ended by themselves.", labels=[_REPLICA]
+        )
+        for number, count in self._restarts.items():
+            restarted.add_metric([str(number)], count)
+        yield from (replicas, restarted)
+        families: dict[str, Metric] = {}
+        for number, page in self._pages.items():
+            for family in page:
+                kept = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                kept.samples += [_labelled(sample, number) for sample in family.samples]
+        yield from families.values()
+
+
+def _labelled(sample: Sample, number: int) -> Sample:
+    return sample._replace(labels={_REPLICA: str(number), **sample.labels})

@@ -1,0 +1,162 @@
+"""What the supervisor of a fleet does next: which replicas to start, restart and drain. Pure.
+
+Replicas are numbered from 0, and a restarted one keeps its number. It may not know processes, Ray or addresses; times
+are seconds of any clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+
+MOST_RESTARTS = 5
+"""In a row, of a replica that does not stay up."""
+
+STABLE_S = 30.0
+"""A replica that has served for so long counts as one that stays up."""
+
+_FIRST_BACK_OFF_S, _LONGEST_BACK_OFF_S = 1.0, 60.0
+
+
+class State(Enum):
+    BACKING_OFF = "backing off"
+    STARTING = "starting"
+    SERVING = "serving"
+    DRAINING = "draining"
+    FAILED = "failed"  # it is not started again before the next update
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """`since_s`: when it came into its state. `deaths`: in a row. `round`: the updates that had been asked for when it
+    was started."""
+
+    state: State
+    since_s: float
+    deaths: int = 0
+    round: int = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a process belongs to it that is not draining."""
+        return self.state in (State.STARTING, State.SERVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    number: int
+
+
+Command = Start | Drain
+
+
+def back_off_s(deaths: int) -> float:
+    """The wait before the restart after so many deaths in a row."""
+    return min(_FIRST_BACK_OFF_S * 2.0 ** (deaths - 1), _LONGEST_BACK_OFF_S) if deaths else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`wanted`: how many replicas there shall be. `updates`: how many were asked for."""
+
+    wanted: int
+    replicas: Mapping[int, Replica] = field(default_factory=lambda: MappingProxyType({}))
+    updates: int = 0
+    is_ending: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_ending and not self.replicas
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether as many replicas serve as are wanted, and none starts or drains."""
+        return len(self.replicas) == self.wanted and self._all_serve
+
+    @property
+    def is_updating(self) -> bool:
+        return any(each.round < self.updates for each in self.replicas.values())
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no replica is left that could come to serve."""
+        return bool(self.replicas) and all(each.state is State.FAILED for each in self.replicas.values())
+
+    def numbers(self, state: State) -> tuple[int, ...]:
+        return tuple(sorted(number for number, each in self.replicas.items() if each.state is state))
+
+    # What has happened.
+
+    def served(self, number: int, now: float) -> "Plan":
+        """A replica that was starting serves now; one that drains already goes on draining."""
+        found = self.replicas[number]
+        if found.state is not State.STARTING:
+            return self
+        return self._with(number, replace(found, state=State.SERVING, since_s=now))
+
+    def ended(self, number: int, now: float, *, is_misuse: bool = False) -> "Plan":
+        """The process of a replica has ended, or its machine is gone. `is_misuse`: it could not begin, and a restart
+        changes nothing."""
+        found = self.replicas[number]
+        if found.state is State.DRAINING:
+            return self._without(number)
+        was_stable = found.state is State.SERVING and now - found.since_s >= STABLE_S
+        deaths = 1 if was_stable else found.deaths + 1
+        state = State.FAILED if is_misuse or deaths > MOST_RESTARTS else State.BACKING_OFF
+        return self._with(number, replace(found, state=state, since_s=now, deaths=deaths))
+
+    # What is asked for.
+
+    def resized(self, wanted: int) -> "Plan":
+        return replace(self, wanted=wanted)
+
+    def updated(self) -> "Plan":
+        """All replicas are to be replaced, one after another; those that have failed get another chance."""
+        kept = {number: each for number, each in self.replicas.items() if each.state is not State.FAILED}
+        return replace(self, updates=self.updates + 1, replicas=MappingProxyType(kept))
+
+    def ending(self) -> "Plan":
+        return replace(self, is_ending=True)
+
+    # What follows.
+
+    def step(self, now: float) -> tuple["Plan", tuple[Command, ...]]:
+        """The plan once what is due has been done, and what that is."""
+        plan, commands = self, list[Command]()
+        for number in sorted(plan.replicas, reverse=True):
+            if plan.is_ending or number >= plan.wanted:
+                plan = plan._dismissed(number, now, commands)
+        if plan.is_ending:
+            return plan, tuple(commands)
+        for number in range(plan.wanted):
+            found = plan.replicas.get(number, Replica(State.BACKING_OFF, now))
+            if found.state is State.BACKING_OFF and now - found.since_s >= back_off_s(found.deaths):
+                plan = plan._with(number, Replica(State.STARTING, now, found.deaths, plan.updates))
+                commands.append(Start(number))
+        if plan.is_settled and plan.is_updating:
+            outdated = min(number for number, each in plan.replicas.items() if each.round < plan.updates)
+            plan = plan._dismissed(outdated, now, commands)
+        return plan, tuple(commands)
+
+    def _dismissed(self, number: int, now: float, commands: list[Command]) -> "Plan":
+        found = self.replicas[number]
+        if found.is_up:
+            commands.append(Drain(number))
+            return self._with(number, replace(found, state=State.DRAINING, since_s=now))
+        return self if found.state is State.DRAINING else self._without(number)
+
+    @property
+    def _all_serve(self) -> bool:
+        return all(each.state is State.SERVING for each in self.replicas.values())
+
+    def _with(self, number: int, found: Replica) -> "Plan":
+        return replace(self, replicas=MappingProxyType({**self.replicas, number: found}))
+
+    def _without(self, number: int) -> "Plan":
+        kept = {other: each for other, each in self.replicas.items() if other != number}
+        return replace(self, replicas=MappingProxyType(kept))

@@ -1,0 +1,51 @@
+"""A fleet whose replicas a file lists."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+from server.fleet import listed as listed_module
+from server.fleet.listed import ListedFleet
+
+
+async def test_the_list_is_read_again_and_a_broken_one_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listed_module, "INTERVAL_S", 0.001)
+    file = tmp_path / "replicas"
+    file.write_text("")
+    fleet = ListedFleet(file)
+    await fleet.join()
+    assert fleet.addresses == ()
+    running = asyncio.create_task(fleet.run())
+
+    async def until_listed(*addresses: Address) -> None:
+        async with asyncio.timeout(20):
+            while fleet.addresses != addresses:
+                await asyncio.sleep(0.001)
+
+    file.write_text("gpu:7070\n[::1]:7071\ngpu:7070\n")
+    await until_listed(Address("gpu", 7070), Address("::1", 7071))
+    file.write_text("not an address")
+    async with asyncio.timeout(20):
+        while not caplog.messages:
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    assert len(caplog.messages) == 1
+    assert len(fleet.addresses) == 2
+    file.write_text("gpu:7072\n")
+    await until_listed(Address("gpu", 7072))
+    running.cancel()
+    await fleet.leave()
+
+
+@pytest.mark.parametrize("content", [None, "gpu", "gpu:0"])
+def test_what_is_no_list_is_refused(content: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "replicas"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(MisuseError, match=r"--fleet-list names .*replicas, which cannot be read as a list"):
+        ListedFleet(file)

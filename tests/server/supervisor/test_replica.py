@@ -1,0 +1,102 @@
+"""A replica as a child process: what it is given, what is heard of it, and that it never outlives its end."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from common.address import Address
+from server.supervisor import replica as replica_module
+from server.supervisor.replica import Heard, Launch, ReplicaProcess
+from tests.server.supervisor.stub import HERE, launch
+
+PATIENCE_S = 30.0
+
+Started = Callable[..., ReplicaProcess]
+
+
+@pytest.fixture
+def started() -> Iterator[Started]:
+    running: list[ReplicaProcess] = []
+
+    def start(given: Launch, own_host: Callable[[], str] | None = None) -> ReplicaProcess:
+        running.append(ReplicaProcess(given, own_host))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.close()
+    assert not [child for child in psutil.Process().children() if "stubbed_serve.py" in " ".join(child.cmdline())]
+
+
+def heard(replica: ReplicaProcess, until: Callable[[Heard], object]) -> Heard:
+    """All lines up to then, and what else there was to know."""
+    lines: list[str] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        news = replica.poll()
+        lines += news.lines
+        if until(news):
+            return Heard(tuple(lines), news.address, news.code)
+        time.sleep(0.01)
+    raise AssertionError(lines)
+
+
+def serves(news: Heard) -> bool:
+    return news.address is not None
+
+
+def has_ended(news: Heard) -> bool:
+    return news.code is not None
+
+
+def test_it_serves_tells_its_metrics_and_drains(started: Started) -> None:
+    replica = started(launch("--target", "demo"))
+    ready = heard(replica, serves)
+    assert ready.address == HERE
+    assert "--target demo --listen 127.0.0.1:7070 --metrics 127.0.0.1:0 --fleet-list " in ready.lines[0]
+    assert "vllm:num_requests_waiting" in replica.page()
+    replica.drain()
+    ended = heard(replica, has_ended)
+    assert (ended.lines, ended.code) == (("summary {}",), 0)
+
+
+def test_the_list_of_replicas_is_a_file_that_it_was_given(started: Started) -> None:
+    replica = started(launch())
+    (line,) = heard(replica, serves).lines
+    listing = line.partition("--fleet-list ")[2].partition(";")[0]
+    replica.tell([HERE, Address("::1", 7071)])
+    with open(listing, encoding="utf-8") as file:
+        assert file.read() == "127.0.0.1:7070\n[::1]:7071\n"
+
+
+@pytest.mark.parametrize(
+    ("listen", "advertised", "told", "address"),
+    [
+        (HERE, None, "", HERE),
+        (Address("0.0.0.0", 7070), None, " --advertise 192.0.2.7:7070", Address("192.0.2.7", 7070)),
+        (HERE, Address("lb", 443), " --advertise lb:443", Address("lb", 443)),
+    ],
+)
+def test_with_a_store_it_says_itself_where_clients_dial_it(
+    listen: Address, advertised: Address | None, told: str, address: Address, started: Started
+) -> None:
+    given = launch(listen=listen, advertised=advertised, store="redis://:secret@store/0")
+    ready = heard(started(given, lambda: "192.0.2.7"), serves)
+    assert ready.address == address
+    assert ready.lines == (f"given serve --listen {listen} --metrics 127.0.0.1:0{told}; store redis://:secret@store/0",)
+
+
+def test_what_could_not_begin_tells_why(started: Started) -> None:
+    ended = heard(started(launch("fail")), has_ended)
+    assert (ended.lines, ended.address, ended.code) == (("outriderd: there is no such target",), None, 2)
+
+
+def test_one_that_does_not_drain_is_killed(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "_LAST_WORDS_S", 0.1)
+    replica = started(launch("deaf"))
+    heard(replica, serves)
+    replica.drain()
+    assert heard(replica, has_ended).code == -signal.SIGKILL

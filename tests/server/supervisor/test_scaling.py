@@ -1,0 +1,64 @@
+"""When a fleet gets one replica more or one less."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds, Load, Scaling
+
+BOUNDS = Bounds(1, 4, places=10)
+IDLE, BUSY, WAITING = Load(0, 0, 0), Load(16, 0, 0), Load(20, 3, 0)
+
+
+def after(loads: list[tuple[float, Load]], replicas: int, bounds: Bounds = BOUNDS) -> list[int]:
+    """The replicas that are wanted after each reading; they come and go at once."""
+    scaling, wanted = Scaling(), []
+    for now, load in loads:
+        scaling, replicas = scaling.after(load, bounds, replicas, now)
+        wanted.append(replicas)
+    return wanted
+
+
+def every_two_seconds(load: Load, seconds: float) -> list[tuple[float, Load]]:
+    return [(2.0 * index, load) for index in range(int(seconds / 2) + 1)]
+
+
+def test_a_replica_is_added_once_answers_have_waited_for_long_and_the_next_one_as_long_after() -> None:
+    wanted = after(every_two_seconds(WAITING, 2 * UP_AFTER_S + 2), 2)
+    assert wanted == [2] * 5 + [3] * 6 + [4]
+
+
+def test_clients_that_are_refused_again_and_again_wait() -> None:
+    refusals = [(2.0 * index, Load(20, 0, refused=index // 2)) for index in range(9)]
+    assert after(refusals, 2)[-1] == 3
+    once = [(2.0 * index, Load(20, 0, refused=int(index > 0))) for index in range(9)]
+    assert after(once, 2)[-1] == 2
+
+
+def test_a_moment_without_waiting_begins_anew() -> None:
+    loads = [(0.0, WAITING), (8.0, WAITING), (10.0, BUSY), (14.0, BUSY), (16.0, WAITING), (24.0, WAITING)]
+    assert after(loads, 3) == [3] * 6
+
+
+def test_a_replica_is_removed_once_it_has_been_superfluous_for_long() -> None:
+    assert after([(0.0, IDLE), (DOWN_AFTER_S - 1, IDLE), (DOWN_AFTER_S, IDLE)], 3) == [3, 3, 2]
+    assert after([(0.0, BUSY), (DOWN_AFTER_S, BUSY), (2 * DOWN_AFTER_S, BUSY)], 3) == [3, 3, 3]
+    assert after([(0.0, IDLE), (200.0, BUSY), (DOWN_AFTER_S, IDLE)], 3) == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("load", "replicas"), [(WAITING, 4), (IDLE, 1)])
+def test_bounds_hold(load: Load, replicas: int) -> None:
+    assert set(after([(1000.0 * index, load) for index in range(5)], replicas)) == {replicas}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 100), st.integers(1, 12))
+def test_under_a_constant_load_the_number_of_replicas_does_not_swing(start: int, asked: int, places: int) -> None:
+    bounds = Bounds(1, 8, places)
+    scaling, replicas, wanted = Scaling(), start, [start]
+    for index in range(700):
+        load = Load(min(asked, places * replicas), max(0, asked - places * replicas), 0)
+        scaling, replicas = scaling.after(load, bounds, replicas, 5.0 * index)
+        wanted.append(replicas)
+    assert wanted in (sorted(wanted), sorted(wanted, reverse=True))
+    assert all(1 <= each <= 8 for each in wanted)

@@ -1,0 +1,190 @@
+"""A fleet lives as its plan says: replicas are started, told of each other, restarted, replaced, and drained."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from common.address import Address
+from common.protocol.errors import MisuseError
+from server.supervisor import supervisor as supervisor_module
+from server.supervisor.plan import MOST_RESTARTS
+from server.supervisor.replica import Heard
+from server.supervisor.scaling import UP_AFTER_S, Bounds
+from server.supervisor.supervisor import FleetError, ReplicaLostError, Supervisor
+
+PAGE = "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting {}\n"
+
+
+class FakeReplica:
+    """Serves at once, unless it is told how to end instead."""
+
+    def __init__(self, number: int, code: int | None = None):
+        self.address = Address("gpu", 7070 + number)
+        self.told: list[Sequence[Address]] = []
+        self.lines: list[str] = ["loaded"]
+        self.code = code
+        self.is_lost = False
+        self.is_closed = False
+        self.drains = 0
+        self.waiting = 0
+        self.ends_when_drained = True
+
+    async def poll(self) -> Heard:
+        await asyncio.sleep(0)
+        if self.is_lost:
+            raise ReplicaLostError("its Ray actor is gone")
+        lines, self.lines = tuple(self.lines), []
+        return Heard(lines, self.address if self.code is None else None, self.code)
+
+    def drain(self) -> None:
+        self.drains += 1
+        if self.ends_when_drained:
+            self.code = 0
+
+    def tell(self, addresses: Sequence[Address]) -> None:
+        self.told.append(addresses)
+
+    async def page(self) -> str:
+        return PAGE.format(self.waiting)
+
+    async def close(self) -> None:
+        assert not self.is_closed
+        self.is_closed = True
+
+
+class Fleet:
+    """A supervisor of fake replicas, on a clock that is set by hand."""
+
+    def __init__(self, bounds: Bounds, codes: Sequence[int] = ()):
+        self.now = 0.0
+        self.said: list[str] = []
+        self.replicas: list[FakeReplica] = []
+        self._codes = list(codes)
+        self.supervisor = Supervisor(self._start, bounds, self.said.append, lambda: self.now)
+        self.running = asyncio.create_task(self.supervisor.run())
+
+    def _start(self, number: int) -> FakeReplica:
+        self.replicas.append(FakeReplica(number, self._codes.pop(0) if self._codes else None))
+        return self.replicas[-1]
+
+    async def until(self, done: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not done():
+                assert not self.running.done(), self.running
+                await asyncio.sleep(0.001)
+
+    async def is_ready(self) -> None:
+        await self.until(lambda: [line for line in self.said if line.startswith("ready on ")])
+
+    async def ended(self) -> None:
+        self.supervisor.end()
+        async with asyncio.timeout(20):
+            await self.running
+        assert all(each.is_closed for each in self.replicas)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(supervisor_module, "TICK_S", 0.001)
+    return
+
+
+async def test_it_is_ready_once_all_serve_and_each_knows_all() -> None:
+    fleet = Fleet(Bounds(3, 3, 8))
+    await fleet.is_ready()
+    assert fleet.said[-1] == "ready on gpu:7070,gpu:7071,gpu:7072"
+    assert "replica 2: loaded" in fleet.said
+    addresses = tuple(each.address for each in fleet.replicas)
+    assert [each.told[-1] for each in fleet.replicas] == [addresses] * 3
+    await fleet.ended()
+    assert [each.drains for each in fleet.replicas] == [1] * 3
+
+
+async def test_one_that_dies_is_left_out_and_comes_back() -> None:
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].code = -9
+    await fleet.until(lambda: fleet.replicas[0].is_closed)
+    assert "outriderd: replica 0 ended by SIGKILL and starts again in 1 s: loaded" in fleet.said
+    await fleet.until(lambda: fleet.replicas[1].told[-1] == (Address("gpu", 7071),))
+    fleet.now = 1.0
+    await fleet.until(lambda: len(fleet.replicas) == 3 and len(fleet.replicas[1].told[-1]) == 2)
+    await fleet.until(lambda: fleet.replicas[2].told)
+    assert fleet.replicas[2].told[-1] == fleet.replicas[1].told[-1]
+    health = json.loads((await fleet.supervisor.health()).content)
+    assert [each["restarts"] for each in health["replicas"]] == [1, 0]
+    assert b'outrider_fleet_restarts_total{replica="0"} 1.0' in (await fleet.supervisor.metrics()).content
+    await fleet.ended()
+
+
+async def test_one_whose_machine_is_gone_is_started_elsewhere() -> None:
+    fleet = Fleet(Bounds(1, 1, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_lost = True
+    await fleet.until(lambda: fleet.replicas[0].is_closed)
+    assert (await fleet.supervisor.health()).status == 503
+    fleet.now = 1.0
+    await fleet.until(lambda: len(fleet.replicas) == 2)
+    await fleet.ended()
+    assert any("was lost and starts again in 1 s: its Ray actor is gone" in line for line in fleet.said)
+
+
+async def test_an_update_replaces_one_after_another_and_leaves_it_out_first() -> None:
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].ends_when_drained = False
+    fleet.supervisor.update()
+    await fleet.until(lambda: fleet.replicas[0].drains)
+    await fleet.until(lambda: fleet.replicas[1].told[-1] == (Address("gpu", 7071),))
+    assert fleet.replicas[1].drains == 0
+    assert json.loads((await fleet.supervisor.health()).content)["updating"]
+    fleet.replicas[0].code = 0
+    await fleet.until(lambda: "outriderd: all replicas are replaced" in fleet.said)
+    assert [each.address.port for each in fleet.replicas] == [7070, 7071, 7070, 7071]
+    assert [each.drains for each in fleet.replicas] == [1, 1, 0, 0]
+    await fleet.ended()
+
+
+async def test_misuse_ends_a_fleet_that_was_never_ready_with_the_replica_s_sentence() -> None:
+    fleet = Fleet(Bounds(2, 2, 8), codes=[2])
+    with pytest.raises(MisuseError, match="replica 0 cannot be kept up: loaded"):
+        await fleet.running
+    assert [each.is_closed for each in fleet.replicas] == [True, True]
+
+
+async def test_a_fleet_whose_replicas_all_fail_ends() -> None:
+    fleet = Fleet(Bounds(1, 1, 8), codes=[1] * (MOST_RESTARTS + 1))
+    while not fleet.running.done():
+        fleet.now += 1.0
+        await asyncio.sleep(0.001)
+    with pytest.raises(FleetError, match="replica 0 cannot be kept up"):
+        await fleet.running
+    assert len(fleet.replicas) == MOST_RESTARTS + 1
+
+
+async def test_asked_to_end_twice_replicas_are_asked_twice() -> None:
+    fleet = Fleet(Bounds(1, 1, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].ends_when_drained = False
+    fleet.supervisor.end()
+    await fleet.until(lambda: fleet.replicas[0].drains == 1)
+    fleet.supervisor.end()
+    assert fleet.replicas[0].drains == 2
+    fleet.replicas[0].code = 0
+    await fleet.ended()
+
+
+async def test_answers_that_wait_get_another_replica() -> None:
+    fleet = Fleet(Bounds(1, 2, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].waiting = 3
+    for _ in range(20):
+        fleet.now += UP_AFTER_S / 4
+        await asyncio.sleep(0.005)
+        if len(fleet.replicas) == 2:
+            break
+    await fleet.until(lambda: len(fleet.replicas) == 2)
+    assert "outriderd: 2 replicas in place of 1: answers wait" in fleet.said
+    await fleet.ended()

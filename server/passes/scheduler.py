@@ -10,9 +10,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from heapq import merge
-from itertools import accumulate, islice, repeat
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from server.passes.pass_cost import NO_WORK, PassWork, session_work
 
@@ -30,6 +31,9 @@ the tokens of a pass; here it is the measured time). Where no prompt waits, node
 
 _FREE = 1.05
 """Nodes are free while the pass costs at most 5% more than it costs without them."""
+
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
 
 _STEP_TOKENS = 8  # between two sizes that are weighed
 _MIN_COST_S = 1e-9
@@ -164,18 +168,19 @@ def node_budgets(
     """
     # Divide by n + 1, so that neither of two sessions gets everything.
     cap = math.ceil(2 * max_nodes / (len(probabilities) + 1))
-    shares = _likeliest([own[:cap] for own in probabilities], max_nodes)
-    above = _likeliest([own[cap:] for own in probabilities], max_nodes - len(shares))
-    counts = [0] * len(probabilities)
+    counts = np.zeros(len(probabilities), dtype=np.int64)
     gain, work = float(len(contexts)), sum((session_work(1, context) for context in contexts), NO_WORK)
-    for ranked in (shares, above):
-        gains = list(accumulate((probability for probability, _ in ranked), initial=gain))
-        works = list(accumulate((PassWork(1, 0, contexts[session]) for _, session in ranked), initial=work))
-        taken = _best_count(gains, works, cost)
-        gain, work = gains[taken], works[taken]
-        for _, session in ranked[:taken]:
-            counts[session] += 1
-    return counts
+    pairs_of_a_node = np.array(contexts, dtype=np.int64)
+    room = max(0, max_nodes)
+    for part in (slice(cap), slice(cap, None)):
+        gains, sessions = _likeliest([own[part] for own in probabilities], room)
+        room -= len(sessions)
+        gains = np.cumsum([gain, *gains])
+        pairs = np.cumsum([work.pairs, *pairs_of_a_node[sessions]])
+        taken = _best_count(gains, pairs, work, cost)
+        gain, work = float(gains[taken]), PassWork(work.tokens + taken, work.positions, int(pairs[taken]))
+        counts += np.bincount(sessions[:taken], minlength=len(counts))
+    return [int(count) for count in counts]
 
 
 def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: PassBound) -> int:
@@ -257,16 +262,21 @@ def _fair(wishes: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _likeliest(probabilities: Sequence[Sequence[float]], max_nodes: int) -> list[tuple[float, int]]:
-    """The likeliest nodes of all sessions, each as its probability and the index of its session."""
-    each_session = [zip(own, repeat(session)) for session, own in enumerate(probabilities)]
-    return list(islice(merge(*each_session, key=lambda each: each[0], reverse=True), max(0, max_nodes)))
+def _likeliest(probabilities: Sequence[Sequence[float]], max_nodes: int) -> tuple[_Floats, _Integers]:
+    """The likeliest nodes of all sessions, at most so many: their probabilities and the indices of their sessions."""
+    sizes = [len(own) for own in probabilities]
+    every = np.concatenate([np.asarray(own, dtype=np.float64) for own in probabilities]) if sizes else np.empty(0)
+    order = np.argsort(-every, kind="stable")[:max_nodes]
+    return every[order], np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
-def _best_count(gains: Sequence[float], works: Sequence[PassWork], cost: Cost) -> int:
-    """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes commits `gains[n]`
-    tokens and computes `works[n]`."""
+def _best_count(gains: _Floats, pairs: _Integers, bare: PassWork, cost: Cost) -> int:
+    """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes beside the `bare`
+    work commits `gains[n]` tokens and has `pairs[n]` query-key pairs."""
     last = len(gains) - 1
     sizes = [*range(0, last, _STEP_TOKENS), last]
-    best: int = max(sizes, key=lambda size: (gains[size] / max(cost(works[size]), _MIN_COST_S), size))
-    return best
+    speeds = [
+        tokens / max(cost(PassWork(bare.tokens + size, bare.positions, scores)), _MIN_COST_S)
+        for size, tokens, scores in zip(sizes, gains[sizes].tolist(), pairs[sizes].tolist(), strict=True)
+    ]
+    return max(zip(speeds, sizes, strict=True))[1]

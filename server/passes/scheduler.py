@@ -32,8 +32,7 @@ the tokens of a pass; here it is the measured time). Where no prompt waits, node
 _FREE = 1.05
 """Nodes are free while the pass costs at most 5% more than it costs without them."""
 
-_Floats = NDArray[np.float64]
-_Integers = NDArray[np.int64]
+Probabilities = Sequence[float] | NDArray[np.float64]
 
 _STEP_TOKENS = 8  # between two sizes that are weighed
 _MIN_COST_S = 1e-9
@@ -84,12 +83,12 @@ def schedule(
     demands: Sequence[Demand],
     budget: int,
     prices: PassPrices,
-    probabilities: Callable[[int], Sequence[float]],
+    probabilities: Callable[[Sequence[int]], Sequence[Probabilities]],
     decoding_later: Collection[int] = (),
 ) -> list[int]:
     """The tokens that each demand gets of a pass of at most `budget` tokens; 0 where it waits for another pass.
 
-    `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
+    `probabilities`: how likely each node of these demands is committed, likeliest first; only asked where nodes are not
     free or too many beside prompts. `decoding_later`: the contexts of sessions that decode and are not due now; they
     will wait for this pass.
 
@@ -155,7 +154,7 @@ def max_decoding_sessions(budget: int) -> int:
 
 
 def node_budgets(
-    probabilities: Sequence[Sequence[float]], contexts: Sequence[int], max_nodes: int, cost: Cost
+    probabilities: Sequence[Probabilities], contexts: Sequence[int], max_nodes: int, cost: Cost
 ) -> list[int]:
     """How many nodes of each decoding session to verify, so that the pass commits most tokens a second.
 
@@ -211,7 +210,7 @@ def _part_of(nodes: PassWork, count: int) -> PassWork:
 
 
 def _within_verify_budget(
-    demands: Sequence[Demand], room: int, cost: Cost, probabilities: Callable[[int], Sequence[float]]
+    demands: Sequence[Demand], room: int, cost: Cost, probabilities: Callable[[Sequence[int]], Sequence[Probabilities]]
 ) -> list[Demand]:
     """The demands, with at most `room` nodes where prompts wait, and fewer where these are not free in a pass that only
     decodes."""
@@ -222,7 +221,7 @@ def _within_verify_budget(
     are_cut = len(decoding) == len(demands) or nodes.tokens <= room
     if are_cut and cost(roots + _part_of(nodes, min(nodes.tokens, room))) <= _FREE * cost(roots):
         return list(demands)
-    asked = [probabilities(index)[: demands[index].nodes] for index in decoding]
+    asked = [own[: demands[index].nodes] for index, own in zip(decoding, probabilities(decoding), strict=True)]
     counts = node_budgets(asked, [demands[index].context for index in decoding], room, cost)
     budgeted = list(demands)
     for index, count in zip(decoding, counts, strict=True):
@@ -262,7 +261,7 @@ def _fair(wishes: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _likeliest(probabilities: Sequence[Sequence[float]], max_nodes: int) -> tuple[_Floats, _Integers]:
+def _likeliest(probabilities: Sequence[Probabilities], max_nodes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The likeliest nodes of all sessions, at most so many: their probabilities and the indices of their sessions."""
     sizes = [len(own) for own in probabilities]
     every = np.concatenate([np.asarray(own, dtype=np.float64) for own in probabilities]) if sizes else np.empty(0)
@@ -270,7 +269,7 @@ def _likeliest(probabilities: Sequence[Sequence[float]], max_nodes: int) -> tupl
     return every[order], np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
-def _best_count(gains: _Floats, pairs: _Integers, bare: PassWork, cost: Cost) -> int:
+def _best_count(gains: NDArray[np.float64], pairs: NDArray[np.int64], bare: PassWork, cost: Cost) -> int:
     """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes beside the `bare`
     work commits `gains[n]` tokens and has `pairs[n]` query-key pairs."""
     last = len(gains) - 1

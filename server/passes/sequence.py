@@ -68,7 +68,7 @@ class HeldSequence:
         """Whether another sequence shares all that this one shares."""
         return self._cached.users > 1
 
-    def take(self, count: int) -> list[int]:
+    def take(self, count: int) -> np.ndarray:
         """Slots for the next tokens of a pass, as far as possible behind those that are held. Where there is no long
         range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running.
 
@@ -79,9 +79,9 @@ class HeldSequence:
             if not self._cache.evictable or self._pool.has_range(last, count, length):
                 break
             self._cache.evict(1)
-        return self._pool.extend(last, count)
+        return np.array(self._pool.extend(last, count), dtype=np.int64)
 
-    def keep(self, slots: Sequence[int]) -> None:
+    def keep(self, slots: Sequence[int] | np.ndarray) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""
         end = self._length + len(slots)
         if end > len(self._slots):
@@ -102,7 +102,7 @@ class HeldSequence:
         self._cached, slots = self._cache.follow(self._cached, tokens, length)
         held = min(self._length, self.shared) - start
         if held:
-            self._pool.give(self._slots[start : start + held].tolist())
+            self._pool.give(self._slots[start : start + held])
             self._slots[start : start + held] = slots[:held]
             self.cuts += 1
         self.keep(slots[held:])
@@ -121,7 +121,7 @@ class HeldSequence:
             raise ValueError(f"{length} positions should be held, but only {self._length} are")
         if length == self._length:
             return
-        self._pool.give(self._slots[max(length, self.shared) : self._length].tolist())
+        self._pool.give(self._slots[max(length, self.shared) : self._length])
         if length < self.shared:
             self._cached = self._cache.leave(self._cached, length)
         self._length = length

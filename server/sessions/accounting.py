@@ -51,7 +51,7 @@ class Accounting:
         committed = [token for reply in result.replies if isinstance(reply, Commit) for token in reply.tokens]
         if scheduled.verify_input is not None:
             self.counters.drafts += bool(scheduled.nodes)
-            self.counters.draft_tokens += len(scheduled.nodes)
+            self.counters.draft_tokens += scheduled.nodes
             self.counters.accepted_tokens += result.accepted
         if result.chain_kept:
             entry.computed.add(scheduled, committed)

@@ -8,17 +8,19 @@ after it.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.scheduled_tokens import PassResult
+from common.protocol.scheduled_tokens import Integers, PassResult
 from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
-from server.passes.scheduler import PassPrices, schedule
+from server.passes.scheduler import PassPrices, Probabilities, schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import RefusalError, RefusalReason
@@ -219,6 +221,7 @@ class Sessions:
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
         isolation = self._isolation("after its pass")
+        given_back: list[Integers] = []
         for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass = False
             kept = 0
@@ -241,9 +244,10 @@ class Sessions:
                         entry.sequence.keep(scheduled.slots[:kept])
                         self._prefixes.share(entry, scheduled.is_of_prompt)
                 finally:
-                    self._pool.give(scheduled.slots[kept:])
+                    given_back.append(scheduled.slots[kept:])
                 if result is not None:
                     self._deliver(entry, result.replies, now)
+        self._pool.give(np.concatenate(given_back))
 
     # Server drafting.
 
@@ -351,11 +355,11 @@ class Sessions:
         budget = min(self._limits.pass_tokens, self._pool.free)
         isolation = self._isolation(_BEFORE_PASS)
 
-        def probabilities(index: int) -> list[float]:
-            session = due[index].session
-            with isolation(due[index]):
-                return commit_probabilities(session.tree, session.acceptance.max_acceptance)
-            return []
+        def probabilities(indices: Sequence[int]) -> list[Probabilities]:
+            trees = dict(isolation.call_each([due[index] for index in indices], lambda each: each.session.tree.rows))
+            most = [entry.session.acceptance.max_acceptance for entry in trees]
+            found = dict(zip(trees, commit_probabilities(list(trees.values()), most), strict=True))
+            return [found.get(due[index], ()) for index in indices]
 
         here = set(due)
         decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]

@@ -51,6 +51,8 @@ def commit_probabilities(trees: Sequence[TreeRows], max_acceptances: Sequence[fl
     At most one node at each position is committed, and only below a committed one. The sum at a position is therefore
     limited to the tree's `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
     """
+    if not trees:
+        return []
     # All trees at once: a few operations over whole arrays cost less than many over small ones.
     sizes = np.array([len(rows) for rows in trees])
     ends = np.cumsum(sizes)

@@ -4,11 +4,11 @@ then its own.
 It may not know sessions, trees of tokens, passes or tensors.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from server.passes.prefix_tree import PrefixTree
+from server.passes.prefix_tree import PrefixNode, PrefixTree
 
 _LONG_RANGE = 128
 """A sequence goes on in the middle of a free range, so that from this many slots on half of it is a view of attention.
@@ -51,7 +51,7 @@ class HeldSequence:
         return self._cached
 
     @property
-    def places(self) -> Iterator[Hashable]:
+    def places(self) -> Iterator[PrefixNode]:
         """Its place and all before it, for each of which it uses slots of the cache."""
         node = self._cached
         while node.parent is not None:
@@ -126,3 +126,9 @@ class HeldSequence:
             self._cached = self._cache.leave(self._cached, length)
         self._length = length
         self.cuts += 1
+
+
+def counted_twice(sequences: Iterable[HeldSequence]) -> int:
+    """By how much the lengths of sequences exceed the slots that they hold: what several share is held once."""
+    nodes = [node for sequence in sequences for node in sequence.places]
+    return sum(len(node.slots) for node in nodes) - sum(len(node.slots) for node in set(nodes))

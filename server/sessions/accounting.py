@@ -44,6 +44,8 @@ class Accounting:
 
     def scheduled(self, entry: SessionEntry, scheduled: ScheduledTokens) -> None:
         """A pass is about to compute these tokens."""
+        if entry.meter is not None:
+            entry.meter.passes += 1
         self.counters.recomputed_tokens += entry.computed.count_repeats(scheduled)
 
     def verified(self, entry: SessionEntry, scheduled: ScheduledTokens, result: PassResult, now: float) -> None:

@@ -200,8 +200,6 @@ class Sessions:
             if not tokens or not registry.holds(entry):
                 continue
             entry.served, entry.awaits_first_pass = self._pass, False
-            if entry.meter is not None:
-                entry.meter.passes += 1
             with isolation(entry):
                 scheduled = entry.session.plan(tokens)
                 self._accounting.scheduled(entry, scheduled)
@@ -220,13 +218,11 @@ class Sessions:
         """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
-        isolation = self._isolation("after its pass")
         given_back: list[Integers] = []
         for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
-            entry.in_pass = False
-            kept = 0
+            entry.in_pass, kept = False, 0
             outcome = entry.out_of_memory(len(scheduled), told, now) if isinstance(told, RefusalError) else told
-            with isolation(entry):
+            with self._isolation("after its pass")(entry):
                 result: PassResult | None = None
                 try:
                     if isinstance(outcome, PeerError):

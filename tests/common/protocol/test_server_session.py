@@ -85,7 +85,7 @@ def test_under_a_small_budget_the_likeliest_nodes_go_parents_first():
 def test_nodes_past_the_length_limit_are_idle():
     server = ServerSession(open_frame(settings=Settings(max_new_tokens=2)), terms(), 0.0)
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 4, -0.1), (3, 2, 4, -0.1)), 0.0)
-    assert list(server.plan(64).tokens) == [3, 4]
+    assert list(server.plan(64).tokens) == [1, 2, 3, 4]
 
 
 def test_an_end_token_inside_the_walk_ends_the_answer_there():
@@ -388,7 +388,7 @@ def test_a_pass_that_ends_at_a_group_it_left_out_leaves_that_to_the_next():
     server = ServerSession(open_frame(settings=settings), terms(), 0.0)
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 2, -0.2), (3, 1, 5, -0.9)), 0.0)
     scheduled = server.plan(4)
-    assert list(scheduled.tokens) == [3, 4]
+    assert list(scheduled.tokens) == [1, 2, 3, 4]
     result = server.complete(scheduled, decide(scheduled.verify_input, [4, 2]), 1.0)
     assert (result.replies, result.nodes_kept, result.accepted) == ((Commit(0, 3, (4,), seen=3),), (), 1)
     assert (server.tree.frontier, server.processed) == (4, 3)

@@ -72,12 +72,15 @@ class ScheduledTokens:
 
     def path(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Which of the nodes carry the tokens, from the first on, for as long as there are any."""
+        if self.verify_input is None:
+            return ()
         path: list[int] = []
-        row: int | None = 0
-        for token in tokens if self.verify_input is not None else ():
-            row = self.verify_input.child(row, token)
-            if row is None:
+        row = 0
+        for token in tokens:
+            below = self.verify_input.row_below.get((row, token))
+            if below is None:
                 break
+            row = below
             path.append(row - 1)
         return tuple(path)
 

@@ -108,8 +108,28 @@ class TokenTree:
     @property
     def rows(self) -> TreeRows:
         """Root and live nodes as arrays, made once for each state of the tree."""
-        if self._rows is None:
-            self._rows = self._make_rows()
+        if self._rows is not None:
+            return self._rows
+        # No node is likelier than its parent, and the sort is stable: parents stay first.
+        nodes = list(self.nodes()) if self.grouped else sorted(self.nodes(), key=_SCORE, reverse=True)
+        row_of: dict[Node | None, int] = dict(zip(nodes, count(1)))
+        parents = [-1, *[row_of.get(node.parent, 0) for node in nodes]]
+        tokens = [self.tokens[-1], *[node.token for node in nodes]]
+        base, origin = self.root.position, self.root.score
+        logps = [0.0, *[node.score - origin for node in nodes]]
+        self._rows = TreeRows(
+            np.array(tokens, dtype=np.int64),
+            np.array(parents, dtype=np.int64),
+            np.array([0, *[node.position - base for node in nodes]], dtype=np.int64),
+            np.array(logps),
+            # Not numpy's, whose last bit depends on the processor.
+            np.array(list(map(math.exp, logps))),
+            dict(zip(zip(parents, tokens, strict=True), count())),
+            self.grouped,
+            {parent: node.draw for parent, node in zip(parents[1:], nodes, strict=True) if node.draw}
+            if self.grouped
+            else {},
+        )
         return self._rows
 
     def view(self) -> TreeView:
@@ -237,28 +257,6 @@ class TokenTree:
         self._live = {}
         self._committed = {}
         self.root = self._fresh_root()
-
-    def _make_rows(self) -> TreeRows:
-        # No node is likelier than its parent, and the sort is stable: parents stay first.
-        nodes = list(self.nodes()) if self.grouped else sorted(self.nodes(), key=_SCORE, reverse=True)
-        row_of: dict[Node | None, int] = dict(zip(nodes, count(1)))
-        parents = [-1, *[row_of.get(node.parent, 0) for node in nodes]]
-        tokens = [self.tokens[-1], *[node.token for node in nodes]]
-        base, origin = self.root.position, self.root.score
-        logps = [0.0, *[node.score - origin for node in nodes]]
-        return TreeRows(
-            np.array(tokens, dtype=np.int64),
-            np.array(parents, dtype=np.int64),
-            np.array([0, *[node.position - base for node in nodes]], dtype=np.int64),
-            np.array(logps),
-            # Not numpy's, whose last bit depends on the processor.
-            np.array(list(map(math.exp, logps))),
-            dict(zip(zip(parents, tokens, strict=True), count())),
-            self.grouped,
-            {parent: node.draw for parent, node in zip(parents[1:], nodes, strict=True) if node.draw}
-            if self.grouped
-            else {},
-        )
 
     def _fresh_root(self) -> Node:
         return Node(0, None, self.tokens[-1], self.frontier - 1, 0.0)

@@ -278,4 +278,5 @@ def _best_count(gains: NDArray[np.float64], pairs: NDArray[np.int64], bare: Pass
         tokens / max(cost(PassWork(bare.tokens + size, bare.positions, scores)), _MIN_COST_S)
         for size, tokens, scores in zip(sizes, gains[sizes].tolist(), pairs[sizes].tolist(), strict=True)
     ]
-    return max(zip(speeds, sizes, strict=True))[1]
+    best: int = max(zip(speeds, sizes, strict=True))[1]
+    return best

@@ -19,5 +19,5 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     while row is not None:
         token = target.choice(row)
         tokens.append(token)
-        row = verify_input.child(row, token)
+        row = verify_input.row_below.get((row, token))
     return tokens

@@ -32,16 +32,12 @@ class VerifyInput:
     """Rows of nodes whose group is in the tree, but not in this pass: the walk stops there, the next pass verifies
     it."""
     row_below: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
-    """The row with a token below a row; it may name rows behind the last, which are not in this pass."""
+    """The row with a token below a row; made of the rows where it is not given."""
 
     def __post_init__(self) -> None:
         if not self.row_below:
-            object.__setattr__(self, "row_below", dict(zip(zip(self.parents, self.tokens, strict=True), count())))
-
-    def child(self, row: int, token: int) -> int | None:
-        """The row of this pass that carries `token` below `row`."""
-        child = self.row_below.get((row, token))
-        return child if child is not None and child < len(self.tokens) else None
+            parents, tokens = map(int, self.parents), map(int, self.tokens)
+            object.__setattr__(self, "row_below", dict(zip(zip(parents, tokens, strict=True), count())))
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""
@@ -67,9 +63,9 @@ def make_verify_input(
     seen = tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else ()
     rows = tree.rows
     if isinstance(nodes, range) and not tree.grouped:
-        taken = slice(nodes.stop)
+        taken, below = slice(nodes.stop), rows.row_below if nodes.stop == len(rows) else {}
         return VerifyInput(
-            rule, sampling, tree.frontier, rows.tokens[taken], rows.parents[taken], {}, seen, row_below=rows.row_below
+            rule, sampling, tree.frontier, rows.tokens[taken], rows.parents[taken], {}, seen, row_below=below
         )
     places = dict(zip((-1, 0, *nodes), count(-1)))
     order = np.array([0, *nodes])

@@ -349,19 +349,19 @@ class Sessions:
     def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
         """The tokens of each due session in the next pass."""
         budget = min(self._limits.pass_tokens, self._pool.free)
-        isolation = self._isolation(_BEFORE_PASS)
 
-        def probabilities(indices: Sequence[int]) -> list[Probabilities]:
-            trees = dict(isolation.call_each([due[index] for index in indices], lambda each: each.session.tree.rows))
-            most = [entry.session.acceptance.max_acceptance for entry in trees]
-            found = dict(zip(trees, commit_probabilities(list(trees.values()), most), strict=True))
-            return [found.get(due[index], ()) for index in indices]
+        def weigh(entries: Sequence[SessionEntry]) -> Sequence[Probabilities]:
+            most = [each.session.acceptance.max_acceptance for each in entries]
+            return commit_probabilities([each.session.tree.rows for each in entries], most)
+
+        def chances(indices: Sequence[int]) -> list[Probabilities]:
+            weighed = dict(self._isolation(_BEFORE_PASS).call_together([due[index] for index in indices], weigh))
+            return [weighed.get(due[index], ()) for index in indices]
 
         here = set(due)
-        decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]
+        later = (each.session for each in self._registry.entries if each not in here and each.recently_decoded(now))
         prices = PassPrices(self._cost.estimate, self._cost.measured, self._cost.is_measured)
-        contexts = [each.session.processed for each in decoding_later]
-        return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
+        return schedule([entry.demand for entry in due], budget, prices, chances, [each.processed for each in later])
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

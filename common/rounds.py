@@ -21,7 +21,7 @@ from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.scheduled_tokens import ScheduledTokens
-from common.protocol.tree import Node, TokenTree
+from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal
 from common.sampling.logit_rows import LogitRows
 
@@ -133,17 +133,17 @@ class _Sequence:
         """One pass over the unprocessed tokens and all nodes: commits the tokens that the rule chooses and keeps the
         K/V of their path."""
         chain = tree.tokens[len(self.slots) :]
-        nodes = list(tree.nodes())
-        slots = self._pool.extend(self.slots[-1] if self.slots else None, len(chain) + len(nodes))
-        verify_input = make_verify_input(tree, nodes, rule, sampling)
+        slots = self._pool.extend(self.slots[-1] if self.slots else None, len(chain) + len(tree))
+        verify_input = make_verify_input(tree, range(1, 1 + len(tree)), rule, sampling)
         scheduled = ScheduledTokens(
-            len(self.slots), tuple(chain), tuple(nodes), verify_input, epoch=0, slots=slots, past_slots=self.slots
+            len(self.slots), tuple(chain), verify_input, epoch=0, slots=slots, past_slots=self.slots
         )
         logits = self._target.forward([scheduled]).logits.float()
         rows = LogitRows(verify_input, logits, logits.argmax(-1).tolist())
-        carried = tree.commit(RULES[rule].walk(verify_input, rows))
-        index: dict[Node, int] = {node: len(chain) + place for place, node in enumerate(nodes)}
-        kept = len(chain) + len(carried)
-        self._target.pool.move([slots[index[node]] for node in carried], slots[len(chain) : kept])
+        tokens = RULES[rule].walk(verify_input, rows)
+        tree.commit(tokens)
+        path = scheduled.path(tokens)
+        kept = len(chain) + len(path)
+        self._target.pool.move([slots[len(chain) + node] for node in path], slots[len(chain) : kept])
         self._pool.give(slots[kept:])
         self.slots = [*self.slots, *slots[:kept]]

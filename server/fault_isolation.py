@@ -3,7 +3,7 @@ not logged, because it may quote text or tokens."""
 
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -45,6 +45,15 @@ class FaultIsolation(Generic[Owner]):
             except Exception as error:
                 self._failed(owner, error)
         return answers
+
+    def call_together(
+        self, owners: Sequence[Owner], ask: Callable[[Sequence[Owner]], Sequence[Answer]]
+    ) -> list[tuple[Owner, Answer]]:
+        """As `call_each`, where all are asked at once; one by one where that raises."""
+        try:
+            return list(zip(owners, ask(owners), strict=True))
+        except Exception:
+            return self.call_each(owners, lambda owner: ask([owner])[0])
 
     def _failed(self, owner: Owner, error: Exception) -> None:
         _log.error("a session failed %s: %s", self._when, describe_error(error))

@@ -4,7 +4,15 @@ It may not know what a slot holds, who owns it, or torch.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from common.models.segment import Integers
+from common.models.slot_ranges import split_ranges
+
+_STALE = 64
+"""So many entries of ranges that are gone may wait to be met, beside as many as there are ranges."""
 
 
 class OutOfSlots(Exception):  # noqa: N818 - it is a state of the pool that callers expect
@@ -26,10 +34,12 @@ class SlotPool:
             raise ValueError(f"a slot pool needs a positive capacity, not {capacity}")
         self.capacity = capacity
         self.free = capacity
-        self._taken = bytearray(capacity)
+        self._taken = np.zeros(capacity, dtype=np.bool_)
         # Free ranges in order: the first slot of each, and the slot behind its last.
         self._starts = [0]
         self._ends = [capacity]
+        # A heap of (-length, first slot), the longest first. Entries of ranges that are gone leave it when met.
+        self._by_length = [(-capacity, 0)]
 
     def take(self, count: int) -> list[int]:
         """`count` distinct free slots, all or none, the lowest first.
@@ -60,7 +70,7 @@ class SlotPool:
                 slots += self._cut(index, last + 1, last + 1 + min(room, count))
         while len(slots) < count:
             missing = count - len(slots)
-            index = max(range(len(self._starts)), key=lambda each: self._ends[each] - self._starts[each])
+            index = self._longest()
             start, end = self._starts[index], self._ends[index]
             first = start + (max(0, end - start - missing) // 2 if start else 0)
             slots += self._cut(index, first, min(end, first + missing))
@@ -70,24 +80,30 @@ class SlotPool:
         """Whether `count` more slots of a sequence that ends in `last` follow it, or else a free range has `length`."""
         if last is not None and self._behind(last)[1] >= count:
             return True
-        return any(end - start >= length for start, end in zip(self._starts, self._ends, strict=True))
+        if not self._starts:
+            return False
+        longest = self._longest()
+        return self._ends[longest] - self._starts[longest] >= length
 
-    def give(self, slots: Iterable[int]) -> None:
+    def give(self, slots: Integers) -> None:
         """Returns slots to the pool, all or none.
 
         Raises `ValueError` when a slot is outside the pool, is not taken, or is named twice.
         """
-        returned = sorted(int(slot) for slot in slots)
-        before = -1
-        for slot in returned:
-            if not 0 <= slot < self.capacity:
-                raise ValueError(f"slot {slot} is outside a pool of {self.capacity} slots")
-            if slot == before or not self._taken[slot]:
-                raise ValueError(f"slot {slot} was given back twice")
-            before = slot
-        for start, end in _ranges(returned):
-            self._taken[start:end] = bytes(end - start)
-            self._insert(start, end)
+        if not len(slots):
+            return
+        returned = np.sort(np.asarray(slots, dtype=np.int64))
+        for end in (returned[0], returned[-1]):
+            if not 0 <= end < self.capacity:
+                raise ValueError(f"slot {end} is outside a pool of {self.capacity} slots")
+        is_free = ~self._taken[returned]
+        is_free[1:] |= returned[1:] == returned[:-1]
+        if is_free.any():
+            raise ValueError(f"slot {returned[is_free][0]} was given back twice")
+        self._taken[returned] = False
+        firsts, lengths = split_ranges(returned)
+        for start, length in zip(returned[firsts].tolist(), lengths.tolist(), strict=True):
+            self._insert(start, start + length)
         self.free += len(returned)
 
     def _check(self, count: int) -> None:
@@ -108,7 +124,9 @@ class SlotPool:
         left = [(first, stop) for first, stop in ((before, start), (end, behind)) if first < stop]
         self._starts[index : index + 1] = [first for first, _ in left]
         self._ends[index : index + 1] = [stop for _, stop in left]
-        self._taken[start:end] = b"\1" * (end - start)
+        for first, stop in left:
+            self._note(first, stop)
+        self._taken[start:end] = True
         self.free -= end - start
         return range(start, end)
 
@@ -122,12 +140,20 @@ class SlotPool:
             stop, end = index + 1, self._ends[index]
         self._starts[first:stop] = [start]
         self._ends[first:stop] = [end]
+        self._note(start, end)
 
+    def _note(self, start: int, end: int) -> None:
+        heappush(self._by_length, (start - end, start))
+        if len(self._by_length) > 2 * len(self._starts) + _STALE:
+            self._by_length = [(first - stop, first) for first, stop in zip(self._starts, self._ends, strict=True)]
+            heapify(self._by_length)
 
-def _ranges(slots: list[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of consecutive numbers in ascending order: the first, and the one behind the last."""
-    first = 0
-    for index in range(1, len(slots) + 1):
-        if index == len(slots) or slots[index] != slots[index - 1] + 1:
-            yield slots[first], slots[index - 1] + 1
-            first = index
+    def _longest(self) -> int:
+        """The index of the longest free range, of several the first. Some slot must be free."""
+        while True:
+            length, start = self._by_length[0]
+            index = bisect_left(self._starts, start)
+            is_there = index < len(self._starts) and self._starts[index] == start
+            if is_there and start - self._ends[index] == length:
+                return index
+            heappop(self._by_length)

@@ -11,30 +11,34 @@ from numpy.typing import NDArray
 
 from common.protocol.messages import FromServer
 from common.protocol.rules.verify_input import VerifyInput
-from common.protocol.tree import Node
 
 Replies = tuple[FromServer, ...]
+Integers = Sequence[int] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledTokens:
-    """The `chain` at positions `start`, ..., then `nodes`, parents first.
+    """The `chain` at positions `start`, ..., then nodes of the tree, parents first.
 
-    Where the chain ends at the root, the pass verifies: `verify_input` is what the session's rule walks over, and its
-    row 0 is the root. `tokens`, `slots`, `parents`, `past_slots` and `wanted` are those of a segment of a packed pass
-    (`common/models/segment.py`).
+    Where the chain ends at the root, the pass verifies: `verify_input` is what the session's rule walks over; its row 0
+    is the root, the others are the nodes. `tokens`, `slots`, `parents`, `past_slots` and `wanted` are those of a
+    segment of a packed pass (`common/models/segment.py`).
     """
 
     start: int
     chain: tuple[int, ...]
-    nodes: tuple[Node, ...]
     verify_input: VerifyInput | None
     epoch: int
-    slots: Sequence[int] = ()  # the K/V slot of each token
-    past_slots: Sequence[int] | NDArray[np.int64] = ()  # and of each position before `start`
+    slots: Integers = ()  # the K/V slot of each token
+    past_slots: Integers = ()  # and of each position before `start`
 
     def __len__(self) -> int:
-        return len(self.chain) + len(self.nodes)
+        return len(self.chain) + self.nodes
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return 0 if self.verify_input is None else len(self.verify_input.tokens) - 1
 
     @property
     def is_of_prompt(self) -> bool:
@@ -42,15 +46,21 @@ class ScheduledTokens:
         return len(self.chain) > 1 or self.verify_input is None
 
     @property
-    def tokens(self) -> Sequence[int]:
-        return self.chain if self.verify_input is None else [*self.chain, *self.verify_input.tokens[1:]]
+    def tokens(self) -> Integers:
+        rows = self.verify_input
+        if rows is None:
+            return self.chain
+        # A session that decodes computes the rows of its tree and no more.
+        return rows.tokens if len(self.chain) == 1 else [*self.chain, *rows.tokens[1:]]
 
     @property
-    def parents(self) -> Sequence[int]:
+    def parents(self) -> Integers:
         """The row of each token's parent; -1 for the end of what was processed before."""
         chain = range(-1, len(self.chain) - 1)
         if self.verify_input is None:
             return chain
+        if len(chain) == 1:
+            return self.verify_input.parents
         root = len(chain) - 1
         return [*chain, *[root + parent for parent in self.verify_input.parents[1:]]]
 
@@ -62,13 +72,15 @@ class ScheduledTokens:
 
     def path(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """Which of the nodes carry the tokens, from the first on, for as long as there are any."""
-        below = {} if self.verify_input is None else self.verify_input.row_below
+        if self.verify_input is None:
+            return ()
         path: list[int] = []
         row = 0
         for token in tokens:
-            if (row, token) not in below:
+            below = self.verify_input.row_below.get((row, token))
+            if below is None:
                 break
-            row = below[row, token]
+            row = below
             path.append(row - 1)
         return tuple(path)
 

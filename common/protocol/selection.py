@@ -5,76 +5,86 @@ and never by the sampled tokens: the target's distribution would not be kept oth
 """
 
 import heapq
-import math
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
-from operator import attrgetter
+
+import numpy as np
 
 from common.protocol.tree import Node, TokenTree
-
-_Group = Sequence[Node]
-_SCORE = attrgetter("score")
+from common.protocol.tree_rows import Floats, TreeRows
 
 
-def likeliest(tree: TokenTree, count: int, last: int) -> tuple[Node, ...]:
-    """The likeliest nodes at positions below `last`, at most `count`, parents first."""
-    if not tree.grouped:
-        # No node is likelier than its parent, and a stable sort leaves equally likely ones in the order of `nodes`.
-        ranked = sorted((node for node in tree.nodes() if node.position < last), key=_SCORE, reverse=True)
-        return tuple(ranked[:count])
-    chosen: list[Node] = []
-    heap = _ranked(tree.root)
-    heapq.heapify(heap)
+def likeliest(tree: TokenTree, count: int, last: int) -> Sequence[int]:
+    """The rows of the likeliest nodes at positions below `last`, at most `count`, parents first; a range where these
+    are the first rows of the tree."""
+    rows, depth = tree.rows, last - tree.root.position
+    if rows.grouped:
+        return _likeliest_groups(rows, count, depth)
+    if int(rows.depths.max()) < depth:
+        return range(1, 1 + min(count, len(rows) - 1))
+    return [row for row in np.flatnonzero(rows.depths < depth).tolist() if row][:count]
+
+
+def _likeliest_groups(rows: TreeRows, count: int, depth: int) -> list[int]:
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for row, parent in enumerate(rows.parents.tolist()):
+        groups[parent].append(row)
+    logps, depths = rows.logps.tolist(), rows.depths.tolist()
+    chosen: list[int] = []
+    # By the first child beside: the order in which groups came.
+    heap = [(0.0, group[0], group)] if (group := groups.get(0)) else []
     while heap and len(chosen) < count:
         group = heapq.heappop(heap)[2]
-        if group[0].position >= last or len(group) > count - len(chosen):
+        if depths[group[0]] >= depth or len(group) > count - len(chosen):
             continue
         chosen += group
-        for node in group:
-            for below in _ranked(node):
-                heapq.heappush(heap, below)
-    return tuple(chosen)
+        for row in group:
+            if below := groups.get(row):
+                heapq.heappush(heap, (-logps[row], below[0], below))
+    return chosen
 
 
-def commit_probabilities(tree: TokenTree, max_acceptance: float = 1.0) -> list[float]:
-    """The probability that each node is committed, in the order in which a pass takes them. In sampled groups, all
-    nodes at one position count alike.
+def commit_probabilities(trees: Sequence[TreeRows], max_acceptances: Sequence[float]) -> list[Floats]:
+    """The probability that each node of each tree is committed, in the order in which a pass takes them. In sampled
+    groups, all nodes at one position count alike.
 
     At most one node at each position is committed, and only below a committed one. The sum at a position is therefore
-    limited to `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
+    limited to the tree's `max_acceptance` to the power of its distance from the root, whatever the drafter claims.
     """
-    root = tree.root
-    nodes = list(tree.nodes())
-    claimed = [1.0 if tree.grouped else math.exp(node.score - root.score) for node in nodes]
-    totals: defaultdict[int, float] = defaultdict(float)
-    for node, chance in zip(nodes, claimed, strict=True):
-        totals[node.position] += chance
-    # Where the total underflows to 0, nodes add nothing.
-    shares = {
-        position: min(1.0, max_acceptance ** (position - root.position) / total) if total else 0.0
-        for position, total in totals.items()
-    }
-    believed: dict[Node | None, float] = {root: 1.0}
-    for node, chance in zip(nodes, claimed, strict=True):
-        believed[node] = min(believed[node.parent], chance * shares[node.position])
-    del believed[root]
-    ranked = sorted(zip(claimed, believed.values(), strict=True), reverse=True)
-    return list(accumulate((chance for _, chance in ranked), min))
+    if not trees:
+        return []
+    # All trees at once: a few operations over whole arrays cost less than many over small ones.
+    sizes = np.array([len(rows) for rows in trees])
+    ends = np.cumsum(sizes)
+    tree = np.repeat(np.arange(len(trees)), sizes)
+    claimed = np.concatenate([np.ones(len(rows)) if rows.grouped else rows.chances for rows in trees])
+    depths = np.concatenate([rows.depths for rows in trees])
+    level = tree * (1 + int(depths.max())) + depths
+    totals = np.bincount(level, weights=claimed)[level]
+    most = np.array(max_acceptances)[tree] ** depths
+    believed = claimed * np.divide(most, totals, out=np.ones_like(totals), where=totals > most)
+    # The least on the way from the root, in steps that double.
+    above = np.maximum(np.concatenate([rows.parents for rows in trees]), 0) + np.repeat(ends - sizes, sizes)
+    deepest = int(depths.max())
+    while deepest > 0:
+        believed = np.minimum(believed, believed[above])
+        above = above[above]
+        deepest //= 2
+    order = np.lexsort((-believed, -claimed, depths > 0, tree))
+    ranked = believed[order]
+    # The root of each tree comes first.
+    return [np.minimum.accumulate(ranked[end - size + 1 : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
 def expected_level_gain(tree: TokenTree, last: int) -> float:
     """The expected tokens that a pass gains from one more level of nodes, at positions below `last`: about the
     probability that its walk reaches a leaf."""
-    if not tree.root.children:
+    rows = tree.rows
+    if len(rows) == 1:
         return float(tree.frontier < last)
-    origin = tree.root.score
-    return sum(math.exp(node.score - origin) for node in tree.nodes() if not node.children and node.position + 1 < last)
-
-
-def _ranked(parent: Node) -> list[tuple[float, int, _Group]]:
-    children = list(parent.children.values())
-    return [(-parent.score, children[0].id, children)] if children else []
+    is_leaf = np.ones(len(rows), dtype=np.bool_)
+    is_leaf[rows.parents[1:]] = False
+    return float(rows.chances[is_leaf & (rows.depths + 1 < last - tree.root.position)].sum())
 
 
 class LevelGain:

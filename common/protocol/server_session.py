@@ -215,12 +215,12 @@ class ServerSession:
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
         if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
-            return ScheduledTokens(self.processed, chain, (), None, self.epoch)
+            return ScheduledTokens(self.processed, chain, None, self.epoch)
         # Nodes past the limit cannot be committed.
         last = self.limit - 1
         nodes = likeliest(self.tree, budget - len(chain), last)
         verify_input = make_verify_input(self.tree, nodes, self._settings.rule, self._settings.sampling, last)
-        return ScheduledTokens(self.processed, chain, nodes, verify_input, self.epoch)
+        return ScheduledTokens(self.processed, chain, verify_input, self.epoch)
 
     def complete(self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float) -> PassResult:
         """Takes what a pass over `scheduled` came to: the tokens that the rule chose, none without a verify input."""
@@ -229,7 +229,7 @@ class ServerSession:
         self.processed += len(scheduled.chain)
         if scheduled.verify_input is None:
             return PassResult(True, (), ())
-        start, root = self.tree.frontier, self.tree.root
+        start = self.tree.frontier
         answer, room = self.tree.tokens[self._prompt_length :], self.limit - start
         kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
@@ -242,8 +242,8 @@ class ServerSession:
         self._response_time.committed(self.tree.frontier, now)
         self.acceptance.committed(kept, now)
         if scheduled.nodes and reason is None:
-            end = scheduled.nodes[path[-1]] if path else root
-            self.acceptance.nodes_judged(len(path), missed=any(node.parent is end for node in scheduled.nodes))
+            end = path[-1] + 1 if path else 0
+            self.acceptance.nodes_judged(len(path), missed=end in scheduled.verify_input.parents)
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return PassResult(True, nodes_kept, replies, len(path))

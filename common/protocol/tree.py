@@ -16,14 +16,22 @@ In a tree of groups, as some rules need, the children of a node come in one Grow
 are dead, except that they too alias a child with their token.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from operator import attrgetter
+
+import numpy as np
 
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
+from common.protocol.tree_rows import TreeRows
 from common.protocol.views import NodeView, Proposal, TreeView
 
 FIRST_SERVER_NODE_ID = 1 << 62
 """Ids from here on belong to server-drafted nodes, which no Grow brought and no frame names."""
+
+_SCORE = attrgetter("score")
 
 
 class Node:
@@ -75,6 +83,7 @@ class TokenTree:
         self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
         self._size = 0
         self._grows = 0
+        self._rows: TreeRows | None = None  # of the nodes as they are now
         self._last_server_node_id = FIRST_SERVER_NODE_ID - 1
         self.root = self._fresh_root()
 
@@ -95,6 +104,33 @@ class TokenTree:
         """All live nodes, parents first and siblings in the order in which they came, the root not included."""
         # A node with aliases has several ids.
         return iter(dict.fromkeys(self._live.values()))
+
+    @property
+    def rows(self) -> TreeRows:
+        """Root and live nodes as arrays, made once for each state of the tree."""
+        if self._rows is not None:
+            return self._rows
+        # No node is likelier than its parent, and the sort is stable: parents stay first.
+        nodes = list(self.nodes()) if self.grouped else sorted(self.nodes(), key=_SCORE, reverse=True)
+        row_of: dict[Node | None, int] = dict(zip(nodes, count(1)))
+        parents = [-1, *[row_of.get(node.parent, 0) for node in nodes]]
+        tokens = [self.tokens[-1], *[node.token for node in nodes]]
+        base, origin = self.root.position, self.root.score
+        logps = [0.0, *[node.score - origin for node in nodes]]
+        self._rows = TreeRows(
+            np.array(tokens, dtype=np.int64),
+            np.array(parents, dtype=np.int64),
+            np.array([0, *[node.position - base for node in nodes]], dtype=np.int64),
+            np.array(logps),
+            # Not numpy's, whose last bit depends on the processor.
+            np.array(list(map(math.exp, logps))),
+            dict(zip(zip(parents, tokens, strict=True), count())),
+            self.grouped,
+            {parent: node.draw for parent, node in zip(parents[1:], nodes, strict=True) if node.draw}
+            if self.grouped
+            else {},
+        )
+        return self._rows
 
     def view(self) -> TreeView:
         origin = self.root.score
@@ -200,6 +236,7 @@ class TokenTree:
                 self._committed[alias] = position
             chosen.parent = None
             self.root = chosen
+        self._rows = None
         live = self.root.below()
         self._size = len(live)
         self._live = {id_: node for id_, node in self._live.items() if node in live} if live else {}
@@ -216,6 +253,7 @@ class TokenTree:
 
     def _clear(self) -> None:
         self._size = 0
+        self._rows = None
         self._live = {}
         self._committed = {}
         self.root = self._fresh_root()
@@ -253,6 +291,7 @@ class TokenTree:
         score = parent.score + _bounded(grown.logp)  # a server drafter's value is not checked
         node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
+        self._rows = None
         self._live[grown.id] = node
         self._size += 1
         return node

@@ -58,9 +58,24 @@ class _Passes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    tokens: float
-    seconds: float  # without context
+class _OfTokens:
+    """What passes cost without their context, by class, narrow ones first."""
+
+    tokens: Sequence[float] = ()
+    seconds: Sequence[float] = ()
+
+    def of(self, tokens: int, least: float) -> float:
+        """Seconds of a pass over so many tokens; below the smallest class at least this part of it."""
+        place = bisect_left(self.tokens, tokens)
+        if place == 0:
+            # One class below is assumed to be cheaper in proportion, so that it is tried.
+            below = self.tokens[0] / math.sqrt(_CLASS)
+            return self.seconds[0] * max(least, min(1.0, tokens / below))
+        narrow, seconds = self.tokens[place - 1], self.seconds[place - 1]
+        if place == len(self.tokens):
+            # One class above is assumed to cost as much as the last, so that it is tried.
+            return seconds * max(1.0, tokens / (_CLASS * narrow))
+        return seconds + (tokens - narrow) / (self.tokens[place] - narrow) * (self.seconds[place] - seconds)
 
 
 class PassCost:
@@ -68,8 +83,8 @@ class PassCost:
         self._context = ContextCost()
         self._seen: dict[int, _Passes] = {}  # by class
         self._passes = 0
-        self._optimistic: dict[int, _Point] = {}  # by class, narrow ones first
-        self._measured: dict[int, _Point] = {}  # the same, where nothing fades
+        self._optimistic = _OfTokens()
+        self._measured = _OfTokens()  # where nothing fades
 
     def observe(self, work: PassWork, seconds: float) -> None:
         size = _class_of(work.tokens)
@@ -87,7 +102,7 @@ class PassCost:
             mean.seconds + gain * (seconds - mean.seconds),
             self._passes,
         )
-        self._optimistic, self._measured = self._points(fades=True), self._points(fades=False)
+        self._optimistic, self._measured = self._of_tokens(fades=True), self._of_tokens(fades=False)
 
     def estimate(self, work: PassWork) -> float:
         """Seconds of a pass, optimistic where it has not been seen for a while, so that it is tried; 0 before the first
@@ -104,17 +119,14 @@ class PassCost:
         passes cost that are narrower than all, and says too much where wide ones are slow."""
         return not self._seen or min(self._seen) <= _class_of(tokens)
 
-    def _of(self, classes: dict[int, _Point], work: PassWork, least: float) -> float:
-        if not classes:
+    def _of(self, costs: _OfTokens, work: PassWork, least: float) -> float:
+        if not costs.tokens:
             return 0.0
-        return _of_tokens(list(classes.values()), work.tokens, least) + self._context.seconds(
-            work.positions, work.pairs
-        )
+        return costs.of(work.tokens, least) + self._context.seconds(work.positions, work.pairs)
 
-    def _points(self, fades: bool) -> dict[int, _Point]:
+    def _of_tokens(self, fades: bool) -> _OfTokens:
         """What the tokens of each class cost, made to grow with the class, and at most in proportion."""
-        sizes = sorted(self._seen)
-        seen = [self._seen[size] for size in sizes]
+        seen = [self._seen[size] for size in sorted(self._seen)]
         seconds: list[float] = []
         for place, each in enumerate(seen):
             own = max(_LEAST_OF_TOKENS * each.seconds, each.seconds - self._context.seconds(each.positions, each.pairs))
@@ -124,27 +136,11 @@ class PassCost:
                 own = narrower + (self._freshness(each, self._passes) if fades else 1.0) * (own - narrower)
             seconds.append(own)
         no_dearer_than_wider = list(accumulate(reversed(seconds), min))[::-1]
-        points = [_Point(each.tokens, own) for each, own in zip(seen, no_dearer_than_wider, strict=True)]
-        return dict(zip(sizes, points, strict=True))
+        return _OfTokens([each.tokens for each in seen], no_dearer_than_wider)
 
     def _freshness(self, passes: _Passes, latest: int) -> float:
         """How much a measured class still counts after pass number `latest`, 1 to 0."""
         return math.pow(_FADING, max(0, latest - passes.last - _PATIENCE))
-
-
-def _of_tokens(points: Sequence[_Point], tokens: int, least: float) -> float:
-    """Seconds of a pass over so many tokens, from those of classes; below the smallest at least this part of it."""
-    place = bisect_left([point.tokens for point in points], tokens)
-    if place == 0:
-        # One class below is assumed to be cheaper in proportion, so that it is tried.
-        below = points[0].tokens / math.sqrt(_CLASS)
-        return points[0].seconds * max(least, min(1.0, tokens / below))
-    narrow = points[place - 1]
-    if place == len(points):
-        # One class above is assumed to cost as much as the last, so that it is tried.
-        return narrow.seconds * max(1.0, tokens / (_CLASS * narrow.tokens))
-    wide = points[place]
-    return narrow.seconds + (tokens - narrow.tokens) / (wide.tokens - narrow.tokens) * (wide.seconds - narrow.seconds)
 
 
 def _class_of(tokens: int) -> int:

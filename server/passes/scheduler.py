@@ -10,9 +10,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from heapq import merge
-from itertools import accumulate, islice, repeat
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from server.passes.pass_cost import NO_WORK, PassWork, session_work
 
@@ -30,6 +31,8 @@ the tokens of a pass; here it is the measured time). Where no prompt waits, node
 
 _FREE = 1.05
 """Nodes are free while the pass costs at most 5% more than it costs without them."""
+
+Probabilities = Sequence[float] | NDArray[np.float64]
 
 _STEP_TOKENS = 8  # between two sizes that are weighed
 _MIN_COST_S = 1e-9
@@ -80,12 +83,12 @@ def schedule(
     demands: Sequence[Demand],
     budget: int,
     prices: PassPrices,
-    probabilities: Callable[[int], Sequence[float]],
+    probabilities: Callable[[Sequence[int]], Sequence[Probabilities]],
     decoding_later: Collection[int] = (),
 ) -> list[int]:
     """The tokens that each demand gets of a pass of at most `budget` tokens; 0 where it waits for another pass.
 
-    `probabilities(i)`: how likely each node of demand i is committed, likeliest first; only asked where nodes are not
+    `probabilities`: how likely each node of these demands is committed, likeliest first; only asked where nodes are not
     free or too many beside prompts. `decoding_later`: the contexts of sessions that decode and are not due now; they
     will wait for this pass.
 
@@ -151,7 +154,7 @@ def max_decoding_sessions(budget: int) -> int:
 
 
 def node_budgets(
-    probabilities: Sequence[Sequence[float]], contexts: Sequence[int], max_nodes: int, cost: Cost
+    probabilities: Sequence[Probabilities], contexts: Sequence[int], max_nodes: int, cost: Cost
 ) -> list[int]:
     """How many nodes of each decoding session to verify, so that the pass commits most tokens a second.
 
@@ -164,18 +167,19 @@ def node_budgets(
     """
     # Divide by n + 1, so that neither of two sessions gets everything.
     cap = math.ceil(2 * max_nodes / (len(probabilities) + 1))
-    shares = _likeliest([own[:cap] for own in probabilities], max_nodes)
-    above = _likeliest([own[cap:] for own in probabilities], max_nodes - len(shares))
-    counts = [0] * len(probabilities)
+    counts = np.zeros(len(probabilities), dtype=np.int64)
     gain, work = float(len(contexts)), sum((session_work(1, context) for context in contexts), NO_WORK)
-    for ranked in (shares, above):
-        gains = list(accumulate((probability for probability, _ in ranked), initial=gain))
-        works = list(accumulate((PassWork(1, 0, contexts[session]) for _, session in ranked), initial=work))
-        taken = _best_count(gains, works, cost)
-        gain, work = gains[taken], works[taken]
-        for _, session in ranked[:taken]:
-            counts[session] += 1
-    return counts
+    pairs_of_a_node = np.array(contexts, dtype=np.int64)
+    room = max(0, max_nodes)
+    for part in (slice(cap), slice(cap, None)):
+        gains, sessions = _likeliest([own[part] for own in probabilities], room)
+        room -= len(sessions)
+        gains = np.cumsum([gain, *gains])
+        pairs = np.cumsum([work.pairs, *pairs_of_a_node[sessions]])
+        taken = _best_count(gains, pairs, work, cost)
+        gain, work = float(gains[taken]), PassWork(work.tokens + taken, work.positions, int(pairs[taken]))
+        counts += np.bincount(sessions[:taken], minlength=len(counts))
+    return [int(count) for count in counts]
 
 
 def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: PassBound) -> int:
@@ -206,7 +210,7 @@ def _part_of(nodes: PassWork, count: int) -> PassWork:
 
 
 def _within_verify_budget(
-    demands: Sequence[Demand], room: int, cost: Cost, probabilities: Callable[[int], Sequence[float]]
+    demands: Sequence[Demand], room: int, cost: Cost, probabilities: Callable[[Sequence[int]], Sequence[Probabilities]]
 ) -> list[Demand]:
     """The demands, with at most `room` nodes where prompts wait, and fewer where these are not free in a pass that only
     decodes."""
@@ -217,7 +221,7 @@ def _within_verify_budget(
     are_cut = len(decoding) == len(demands) or nodes.tokens <= room
     if are_cut and cost(roots + _part_of(nodes, min(nodes.tokens, room))) <= _FREE * cost(roots):
         return list(demands)
-    asked = [probabilities(index)[: demands[index].nodes] for index in decoding]
+    asked = [own[: demands[index].nodes] for index, own in zip(decoding, probabilities(decoding), strict=True)]
     counts = node_budgets(asked, [demands[index].context for index in decoding], room, cost)
     budgeted = list(demands)
     for index, count in zip(decoding, counts, strict=True):
@@ -257,16 +261,22 @@ def _fair(wishes: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _likeliest(probabilities: Sequence[Sequence[float]], max_nodes: int) -> list[tuple[float, int]]:
-    """The likeliest nodes of all sessions, each as its probability and the index of its session."""
-    each_session = [zip(own, repeat(session)) for session, own in enumerate(probabilities)]
-    return list(islice(merge(*each_session, key=lambda each: each[0], reverse=True), max(0, max_nodes)))
+def _likeliest(probabilities: Sequence[Probabilities], max_nodes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The likeliest nodes of all sessions, at most so many: their probabilities and the indices of their sessions."""
+    sizes = [len(own) for own in probabilities]
+    every = np.concatenate([np.asarray(own, dtype=np.float64) for own in probabilities]) if sizes else np.empty(0)
+    order = np.argsort(-every, kind="stable")[:max_nodes]
+    return every[order], np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
-def _best_count(gains: Sequence[float], works: Sequence[PassWork], cost: Cost) -> int:
-    """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes commits `gains[n]`
-    tokens and computes `works[n]`."""
+def _best_count(gains: NDArray[np.float64], pairs: NDArray[np.int64], bare: PassWork, cost: Cost) -> int:
+    """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes beside the `bare`
+    work commits `gains[n]` tokens and has `pairs[n]` query-key pairs."""
     last = len(gains) - 1
     sizes = [*range(0, last, _STEP_TOKENS), last]
-    best: int = max(sizes, key=lambda size: (gains[size] / max(cost(works[size]), _MIN_COST_S), size))
+    speeds = [
+        tokens / max(cost(PassWork(bare.tokens + size, bare.positions, scores)), _MIN_COST_S)
+        for size, tokens, scores in zip(sizes, gains[sizes].tolist(), pairs[sizes].tolist(), strict=True)
+    ]
+    best: int = max(zip(speeds, sizes, strict=True))[1]
     return best

@@ -4,11 +4,11 @@ then its own.
 It may not know sessions, trees of tokens, passes or tensors.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from server.passes.prefix_tree import PrefixTree
+from server.passes.prefix_tree import PrefixNode, PrefixTree
 
 _LONG_RANGE = 128
 """A sequence goes on in the middle of a free range, so that from this many slots on half of it is a view of attention.
@@ -51,7 +51,7 @@ class HeldSequence:
         return self._cached
 
     @property
-    def places(self) -> Iterator[Hashable]:
+    def places(self) -> Iterator[PrefixNode]:
         """Its place and all before it, for each of which it uses slots of the cache."""
         node = self._cached
         while node.parent is not None:
@@ -68,7 +68,7 @@ class HeldSequence:
         """Whether another sequence shares all that this one shares."""
         return self._cached.users > 1
 
-    def take(self, count: int) -> list[int]:
+    def take(self, count: int) -> np.ndarray:
         """Slots for the next tokens of a pass, as far as possible behind those that are held. Where there is no long
         range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running.
 
@@ -79,9 +79,9 @@ class HeldSequence:
             if not self._cache.evictable or self._pool.has_range(last, count, length):
                 break
             self._cache.evict(1)
-        return self._pool.extend(last, count)
+        return np.array(self._pool.extend(last, count), dtype=np.int64)
 
-    def keep(self, slots: Sequence[int]) -> None:
+    def keep(self, slots: Sequence[int] | np.ndarray) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""
         end = self._length + len(slots)
         if end > len(self._slots):
@@ -102,7 +102,7 @@ class HeldSequence:
         self._cached, slots = self._cache.follow(self._cached, tokens, length)
         held = min(self._length, self.shared) - start
         if held:
-            self._pool.give(self._slots[start : start + held].tolist())
+            self._pool.give(self._slots[start : start + held])
             self._slots[start : start + held] = slots[:held]
             self.cuts += 1
         self.keep(slots[held:])
@@ -121,8 +121,14 @@ class HeldSequence:
             raise ValueError(f"{length} positions should be held, but only {self._length} are")
         if length == self._length:
             return
-        self._pool.give(self._slots[max(length, self.shared) : self._length].tolist())
+        self._pool.give(self._slots[max(length, self.shared) : self._length])
         if length < self.shared:
             self._cached = self._cache.leave(self._cached, length)
         self._length = length
         self.cuts += 1
+
+
+def counted_twice(sequences: Iterable[HeldSequence]) -> int:
+    """By how much the lengths of sequences exceed the slots that they hold: what several share is held once."""
+    nodes = [node for sequence in sequences for node in sequence.places]
+    return sum(len(node.slots) for node in nodes) - sum(len(node.slots) for node in set(nodes))

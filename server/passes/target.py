@@ -91,8 +91,8 @@ class Target:
                     continue
                 outcomes.append(chosen)
                 behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
-                moved_from += [behind_chain[index] for index in path]
-                moved_to += behind_chain[: len(path)]
+                moved_from += [int(behind_chain[index]) for index in path]
+                moved_to += [int(slot) for slot in behind_chain[: len(path)]]
             self.model.pool.move(moved_from, moved_to)
             return outcomes
         except FatalError:
@@ -131,8 +131,9 @@ def _without_nodes(scheduled: ScheduledTokens, verify_input: VerifyInput) -> Sch
         parents=verify_input.parents[:1],
         draws={},
         deferred=frozenset(),
+        row_below={},
     )
-    return replace(scheduled, nodes=(), verify_input=root, slots=scheduled.slots[: len(scheduled.chain)])
+    return replace(scheduled, verify_input=root, slots=scheduled.slots[: len(scheduled.chain)])
 
 
 def load_target(

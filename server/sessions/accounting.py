@@ -44,6 +44,8 @@ class Accounting:
 
     def scheduled(self, entry: SessionEntry, scheduled: ScheduledTokens) -> None:
         """A pass is about to compute these tokens."""
+        if entry.meter is not None:
+            entry.meter.passes += 1
         self.counters.recomputed_tokens += entry.computed.count_repeats(scheduled)
 
     def verified(self, entry: SessionEntry, scheduled: ScheduledTokens, result: PassResult, now: float) -> None:
@@ -51,7 +53,7 @@ class Accounting:
         committed = [token for reply in result.replies if isinstance(reply, Commit) for token in reply.tokens]
         if scheduled.verify_input is not None:
             self.counters.drafts += bool(scheduled.nodes)
-            self.counters.draft_tokens += len(scheduled.nodes)
+            self.counters.draft_tokens += scheduled.nodes
             self.counters.accepted_tokens += result.accepted
         if result.chain_kept:
             entry.computed.add(scheduled, committed)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from common.protocol.messages import Settings
 from server.passes.scheduler import max_decoding_sessions
+from server.passes.sequence import counted_twice
 from server.refusal import RefusalError, RefusalReason
 from server.sessions.entry import SessionEntry
 from server.sessions.quotas import Quotas
@@ -89,6 +90,8 @@ class Admission:
             if len(running) >= self._limits.running:
                 return RefusalReason.RUNNING
             promised = sum(self._promised(each.session.tree.frontier, each.session.limit) for each in running)
+            # The new prompt counts in full: what it might share may be gone before its first pass.
+            promised -= counted_twice(each.sequence for each in running)
             is_alone = not running and not reserved
             return None if is_alone or promised + need + reserved <= self._capacity else RefusalReason.CACHE
 

@@ -5,6 +5,8 @@ It may not know slots or who schedules the tokens.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from common.protocol.prefix import common_prefix
 from common.protocol.scheduled_tokens import ScheduledTokens
 
@@ -31,10 +33,11 @@ class ComputedTokens:
         """
         computed = list(scheduled.chain)
         if scheduled.verify_input is not None:
-            rows = enumerate(zip(scheduled.verify_input.parents, scheduled.verify_input.tokens, strict=True))
+            parents, tokens = np.asarray(scheduled.verify_input.parents), np.asarray(scheduled.verify_input.tokens)
             end = 0
             for token in committed:
-                end = next((row for row, (parent, own) in rows if (parent, own) == (end, token)), 0)
+                # A node's parent precedes it.
+                end = int(((parents == end) & (tokens == token)).argmax())
                 if not end:
                     break
                 computed.append(token)

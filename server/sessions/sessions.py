@@ -8,17 +8,19 @@ after it.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.scheduled_tokens import PassResult
+from common.protocol.scheduled_tokens import Integers, PassResult
 from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
-from server.passes.scheduler import PassPrices, schedule
+from server.passes.scheduler import PassPrices, Probabilities, schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import RefusalError, RefusalReason
@@ -198,8 +200,6 @@ class Sessions:
             if not tokens or not registry.holds(entry):
                 continue
             entry.served, entry.awaits_first_pass = self._pass, False
-            if entry.meter is not None:
-                entry.meter.passes += 1
             with isolation(entry):
                 scheduled = entry.session.plan(tokens)
                 self._accounting.scheduled(entry, scheduled)
@@ -218,12 +218,11 @@ class Sessions:
         """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
-        isolation = self._isolation("after its pass")
+        given_back: list[Integers] = []
         for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
-            entry.in_pass = False
-            kept = 0
+            entry.in_pass, kept = False, 0
             outcome = entry.out_of_memory(len(scheduled), told, now) if isinstance(told, RefusalError) else told
-            with isolation(entry):
+            with self._isolation("after its pass")(entry):
                 result: PassResult | None = None
                 try:
                     if isinstance(outcome, PeerError):
@@ -241,9 +240,10 @@ class Sessions:
                         entry.sequence.keep(scheduled.slots[:kept])
                         self._prefixes.share(entry, scheduled.is_of_prompt)
                 finally:
-                    self._pool.give(scheduled.slots[kept:])
+                    given_back.append(scheduled.slots[kept:])
                 if result is not None:
                     self._deliver(entry, result.replies, now)
+        self._pool.give(np.concatenate(given_back))
 
     # Server drafting.
 
@@ -349,19 +349,19 @@ class Sessions:
     def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
         """The tokens of each due session in the next pass."""
         budget = min(self._limits.pass_tokens, self._pool.free)
-        isolation = self._isolation(_BEFORE_PASS)
 
-        def probabilities(index: int) -> list[float]:
-            session = due[index].session
-            with isolation(due[index]):
-                return commit_probabilities(session.tree, session.acceptance.max_acceptance)
-            return []
+        def weigh(entries: Sequence[SessionEntry]) -> Sequence[Probabilities]:
+            most = [each.session.acceptance.max_acceptance for each in entries]
+            return commit_probabilities([each.session.tree.rows for each in entries], most)
+
+        def chances(indices: Sequence[int]) -> list[Probabilities]:
+            weighed = dict(self._isolation(_BEFORE_PASS).call_together([due[index] for index in indices], weigh))
+            return [weighed.get(due[index], ()) for index in indices]
 
         here = set(due)
-        decoding_later = [each for each in self._registry.entries if each not in here and each.recently_decoded(now)]
+        later = (each.session for each in self._registry.entries if each not in here and each.recently_decoded(now))
         prices = PassPrices(self._cost.estimate, self._cost.measured, self._cost.is_measured)
-        contexts = [each.session.processed for each in decoding_later]
-        return schedule([entry.demand for entry in due], budget, prices, probabilities, contexts)
+        return schedule([entry.demand for entry in due], budget, prices, chances, [each.processed for each in later])
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

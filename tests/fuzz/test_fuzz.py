@@ -1,12 +1,13 @@
 """A short run of the fuzzer, and tests of the fuzzer itself: it notices every failure and can repeat it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from common.protocol.selection import commit_probabilities
-from common.protocol.tree import TokenTree
+from common.protocol.tree_rows import Floats, TreeRows
 from tests.fuzz import runner
 from tests.fuzz.mutation import FuzzedFrame
 from tests.fuzz.runner import FRAMES_OF_EPISODE, FuzzError, Kind, Memory, Runner, replay
@@ -30,9 +31,9 @@ def test_malformed_frames_do_no_harm(tmp_path: Path) -> None:
 def test_what_weighs_nodes_is_under_fire_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Passes cost time here, and some nodes are so unlikely that their probabilities underflow."""
 
-    def brittle(tree: TokenTree, max_acceptance: float) -> list[float]:
-        weighed = commit_probabilities(tree, max_acceptance)
-        if 0.0 in weighed:
+    def brittle(trees: Sequence[TreeRows], max_acceptances: Sequence[float]) -> list[Floats]:
+        weighed = commit_probabilities(trees, max_acceptances)
+        if any(0.0 in each for each in weighed):
             raise ZeroDivisionError("a sum of probabilities is 0")
         return weighed
 

@@ -47,7 +47,7 @@ class FakeTarget:
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
         self.sessions_per_pass.append(len(scheduled))
         for each in scheduled:
-            self._held.update(zip(each.slots, each.tokens, strict=True))
+            self._held.update(zip(each.slots, map(int, each.tokens), strict=True))
         outcomes = [self._verify(each) for each in scheduled]
         for each, outcome in zip(scheduled, outcomes, strict=True):
             if not isinstance(outcome, PeerError):

@@ -30,7 +30,7 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     row = 0
     while True:
         chances = _Chances(verify_input.sampling.seed, verify_input.frontier + len(tokens))
-        group = [verify_input.tokens[child] for child in children[row]]
+        group = [int(verify_input.tokens[child]) for child in children[row]]
         accepted, left = judge(target.probabilities(row), group, verify_input.draws.get(row), chances)
         if accepted is None:
             return [*tokens, sample(left, chances.next())]

@@ -20,7 +20,7 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     row: int | None = 0
     while row is not None:
         run = _deepest_run(row, verify_input, children, target)
-        tokens += (verify_input.tokens[each] for each in run)
+        tokens += (int(verify_input.tokens[each]) for each in run)
         end = run[-1] if run else row
         token = target.choice(end)
         tokens.append(token)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from common.protocol.messages import Draw
 from common.protocol.sampling import Sampling
-from common.protocol.tree import Node, TokenTree
+from common.protocol.tree import TokenTree
+from common.protocol.tree_rows import Integers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class VerifyInput:
     """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
     first and siblings in the order of their ids. Immutable, so that a pass may verify while the session changes."""
@@ -23,18 +24,20 @@ class VerifyInput:
     rule: str
     sampling: Sampling
     frontier: int
-    tokens: tuple[int, ...]  # of each row
-    parents: tuple[int, ...]  # the row of each row's parent, -1 for the root's
+    tokens: Sequence[int] | Integers  # of each row
+    parents: Sequence[int] | Integers  # the row of each row's parent, -1 for the root's
     draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
     seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
     deferred: frozenset[int] = frozenset()
     """Rows of nodes whose group is in the tree, but not in this pass: the walk stops there, the next pass verifies
     it."""
-    row_below: Mapping[tuple[int, int], int] = field(init=False, repr=False, compare=False)
-    """The row with a token below a row."""
+    row_below: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
+    """The row with a token below a row; made of the rows where it is not given."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "row_below", dict(zip(zip(self.parents, self.tokens, strict=True), count())))
+        if not self.row_below:
+            parents, tokens = map(int, self.parents), map(int, self.tokens)
+            object.__setattr__(self, "row_below", dict(zip(zip(parents, tokens, strict=True), count())))
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""
@@ -47,34 +50,42 @@ class VerifyInput:
         """The tokens from below the root to this row's own."""
         tokens = []
         while row > 0:
-            tokens.append(self.tokens[row])
-            row = self.parents[row]
+            tokens.append(int(self.tokens[row]))
+            row = int(self.parents[row])
         return tokens[::-1]
 
 
 def make_verify_input(
-    tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling, last: float = math.inf
+    tree: TokenTree, nodes: Sequence[int], rule: str, sampling: Sampling, last: float = math.inf
 ) -> VerifyInput:
-    """The verify input of a pass over the tree's root and `nodes`: parents first, siblings as they came. Nodes at
-    positions from `last` on can never be committed."""
-    rows: dict[Node | None, int] = dict(zip(nodes, count(1)))
-    parents = [rows.get(node.parent, 0) for node in nodes]
+    """The verify input of a pass over the tree's root and the `nodes` of these rows of the tree: parents first,
+    siblings as they came. Nodes at positions from `last` on can never be committed."""
+    seen = tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else ()
+    rows = tree.rows
+    if isinstance(nodes, range) and not tree.grouped:
+        taken, below = slice(nodes.stop), rows.row_below if nodes.stop == len(rows) else {}
+        return VerifyInput(
+            rule, sampling, tree.frontier, rows.tokens[taken], rows.parents[taken], {}, seen, row_below=below
+        )
+    places = dict(zip((-1, 0, *nodes), count(-1)))
+    order = np.array([0, *nodes])
+    parents = [places[parent] for parent in rows.parents[order].tolist()]
+    waiting: set[int] = set()
+    if tree.grouped:
+        # A group is in a pass whole or not at all.
+        depth = last - tree.root.position
+        every = zip(range(len(rows)), rows.parents.tolist(), rows.depths.tolist(), strict=True)
+        waiting = {places[above] for row, above, at in every if above in places and row not in places and at < depth}
     return VerifyInput(
         rule,
         sampling,
         tree.frontier,
-        (tree.tokens[-1], *[node.token for node in nodes]),
-        (-1, *parents),
-        {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw} if tree.grouped else {},
-        tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else (),
-        frozenset(rows[node] for node in nodes if _waits(node, rows, last)) if tree.grouped else frozenset(),
+        rows.tokens[order],
+        np.array(parents),
+        {places[row]: draw for row, draw in rows.draws.items() if places.get(row) in parents},
+        seen,
+        frozenset(waiting - {0}),
     )
-
-
-def _waits(node: Node, rows: Mapping[Node | None, int], last: float) -> bool:
-    """Whether the group below a node is left to a later pass: a group is in a pass whole or not at all."""
-    first = next(iter(node.children.values()), None)
-    return first is not None and first not in rows and first.position < last
 
 
 class TargetRows(Protocol):

@@ -14,7 +14,7 @@ import numpy as np
 from common.drafters.best_first import Candidates, Expansion, choose
 from common.protocol.messages import State, StateRequest
 from common.protocol.rules import RULES
-from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.scheduled_tokens import Integers, ScheduledTokens
 from common.protocol.views import Proposal, TreeView
 from netem.experiments.capacity.acceptance import Logps, Recording
 from server.passes.batch import PassOutcome
@@ -86,11 +86,11 @@ class ReplayTarget:
 
 
 class _ReplayRows:
-    def __init__(self, tokens: Sequence[int], replay: Replay):
+    def __init__(self, tokens: Integers, replay: Replay):
         self._tokens, self._replay = tokens, replay
 
     def choice(self, row: int) -> int:
-        return self._replay.next(self._tokens[row])
+        return self._replay.next(int(self._tokens[row]))
 
     def probabilities(self, row: int) -> "np.ndarray":
         raise NotImplementedError("recorded acceptance is that of greedy answers")

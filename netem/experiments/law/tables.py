@@ -83,7 +83,7 @@ class TableTarget:
         verify_input = scheduled.verify_input
         if verify_input is None:
             return []
-        root = scheduled.tokens[scheduled.wanted[0]]
+        root = int(scheduled.tokens[scheduled.wanted[0]])
         return RULES[verify_input.rule].walk(verify_input, _TableRows(verify_input, self._tables, root))
 
 

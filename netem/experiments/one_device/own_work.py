@@ -22,7 +22,8 @@ from server.passes.target import Target
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 
-_VOCABULARY = 512
+_VOCABULARY = 128
+"""Few, because what is computed for each row and token of the vocabulary is the model's work."""
 _ACCEPTED = 3
 """Nodes of each tree that carry what the target chooses, one below the other."""
 _WARM_UP = 30

@@ -300,7 +300,8 @@ class Joined:
         result = session.complete(scheduled, self._decide(scheduled), self._now)
         if result.chain_kept:
             self.processed += scheduled.chain
-            self.processed += [scheduled.nodes[i].token for i in result.nodes_kept]
+            nodes = scheduled.tokens[len(scheduled.chain) :]
+            self.processed += [int(nodes[i]) for i in result.nodes_kept]
         self._keep_processed()
         self._may_carry_state.update(reply.turn for reply in result.replies if isinstance(reply, Commit))
         self._reply(result.replies)
@@ -310,16 +311,10 @@ class Joined:
 
     def _decide(self, scheduled: ScheduledTokens) -> list[int]:
         """The target's result for a pass; it knows the processed tokens and nothing of the tree."""
-        nodes = () if scheduled.verify_input is None else (None, *scheduled.nodes)
-        choices = [self._choice(scheduled, node) for node in nodes]
-        return decide(scheduled.verify_input, choices)
-
-    def _choice(self, scheduled: ScheduledTokens, node: Node | None) -> int:
-        path: list[int] = []
-        while node is not None and node in scheduled.nodes:
-            path.append(node.token)
-            node = node.parent
-        return self._next([*self.processed, *scheduled.chain, *reversed(path)])
+        rows = scheduled.verify_input
+        before = [*self.processed, *scheduled.chain]
+        choices = [] if rows is None else [self._next([*before, *rows.path(row)]) for row in range(len(rows.tokens))]
+        return decide(rows, choices)
 
     def _next(self, tokens: list[int]) -> int:
         return next_token(tokens, self.salt)
@@ -327,10 +322,13 @@ class Joined:
     def _check(self, scheduled: ScheduledTokens) -> None:
         assert 0 < len(scheduled) <= self.budget
         assert scheduled.start == len(self.processed), "a processed position is computed again, or one is skipped"
-        seen: set[Node] = set()
-        for node in scheduled.nodes:
-            assert node.parent in seen or node.parent is self.server.tree.root  # type: ignore[union-attr]
-            seen.add(node)
+        assert all(-1 <= parent < row for row, parent in enumerate(scheduled.parents))
+        if scheduled.verify_input is not None:
+            tree, rows = self.server.tree, scheduled.verify_input  # type: ignore[union-attr]
+            live: dict[Node | None, tuple[int, ...]] = {tree.root: ()}
+            for node in tree.nodes():
+                live[node] = (*live[node.parent], node.token)
+            assert {tuple(rows.path(row)) for row in range(len(rows.tokens))} <= set(live.values())
 
     def _keep_processed(self) -> None:
         assert self.server is not None

@@ -120,7 +120,7 @@ class Drawing(Joined):
         if scheduled.verify_input is None:
             return []
         assert self.server is not None
-        self.left_out += len(scheduled.nodes) < len(self.server.tree)
+        self.left_out += scheduled.nodes < len(self.server.tree)
         before = (*self.processed, *scheduled.chain)
         rows = Samples(scheduled.verify_input, lambda path: self._law((*before, *path)))
         tokens = RULES[scheduled.verify_input.rule].walk(scheduled.verify_input, rows)

@@ -25,18 +25,23 @@ def tree_of(nodes, grouped):
 
 
 def chosen(tree, count, last=FAR):
-    return [node.id for node in likeliest(tree, count, last)]
+    """The ids of the nodes, which are their tokens."""
+    return tree.rows.tokens[list(likeliest(tree, count, last))].tolist()
 
 
 def test_what_is_as_good_as_impossible_adds_nothing_and_breaks_nothing():
     """Sums over long paths underflow."""
     chain = tree_of([(parent, -100.0) for parent in range(300)], grouped=False)
-    weighed = commit_probabilities(chain, max_acceptance=0.6)
-    assert weighed[-290:] == [0.0] * 290
+    weighed = weighed_alone(chain, 0.6)
+    assert weighed[-290:].tolist() == [0.0] * 290
     assert chosen(chain, 300, last=1000) == list(range(1, 301))
     assert expected_level_gain(chain, 10_000) == 0.0
     beside = tree_of([(0, -0.1), *((parent, -100.0) for parent in range(1, 301))], grouped=False)
-    assert commit_probabilities(beside)[0] == pytest.approx(math.exp(-0.1))
+    assert weighed_alone(beside)[0] == pytest.approx(math.exp(-0.1))
+
+
+def weighed_alone(tree, max_acceptance=1.0):
+    return commit_probabilities([tree.rows], [max_acceptance])[0]
 
 
 # Two children of the root, two of the worse child, one of the better.
@@ -108,23 +113,23 @@ def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
 
 
 def test_nothing_promises_nothing():
-    assert commit_probabilities(TokenTree([9])) == []
+    assert weighed_alone(TokenTree([9])).tolist() == []
 
 
 def test_a_nodes_chance_is_its_paths_and_the_likeliest_come_first():
     half, quarter = math.log(0.5), math.log(0.25)
     nodes = [(0, quarter), (0, half), (1, half), (2, half), (4, quarter)]
-    assert commit_probabilities(tree_of(nodes, grouped=False)) == pytest.approx([0.5, 0.25, 0.25, 0.125, 0.0625])
+    assert weighed_alone(tree_of(nodes, grouped=False)) == pytest.approx([0.5, 0.25, 0.25, 0.125, 0.0625])
 
 
 def test_chances_count_from_the_root_as_it_is_now():
     tree = tree_of([(0, math.log(0.1)), (0, math.log(0.8)), (1, math.log(0.5)), (3, math.log(0.5))], grouped=False)
     tree.commit([1])
-    assert commit_probabilities(tree) == pytest.approx([0.5, 0.25])
+    assert weighed_alone(tree) == pytest.approx([0.5, 0.25])
 
 
 def test_groups_promise_alike_whatever_was_drawn():
-    assert commit_probabilities(tree_of(NODES, grouped=True)) == [1 / 2] * 2 + [1 / 3] * 3
+    assert weighed_alone(tree_of(NODES, grouped=True)).tolist() == [1 / 2] * 2 + [1 / 3] * 3
 
 
 def shares_of_parents(shape, seed):
@@ -141,8 +146,8 @@ def shares_of_parents(shape, seed):
 def test_chances_are_those_of_the_nodes_that_would_be_taken_in_turn(shape, seed):
     """A pass of that width takes the first nodes of the order."""
     tree = tree_of(shares_of_parents(shape, seed), grouped=False)
-    origin = tree.root.score
-    assert commit_probabilities(tree) == [math.exp(node.score - origin) for node in likeliest(tree, len(tree), FAR)]
+    logps = tree.rows.logps[list(likeliest(tree, len(tree), FAR))]
+    assert weighed_alone(tree).tolist() == [math.exp(logp) for logp in logps]
 
 
 @given(
@@ -155,16 +160,28 @@ def test_a_level_is_believed_no_more_than_it_can_be_worth_whatever_was_said(shap
     nodes = grow_shape(shape, iter(lambda: -seed.random(), None))
     tree = tree_of(nodes, grouped)
     levels = {node.position for node in tree.nodes()}
-    believed = commit_probabilities(tree, max_acceptance)
+    believed = weighed_alone(tree, max_acceptance).tolist()
     assert believed == sorted(believed, reverse=True)
     assert sum(believed) <= sum(max_acceptance ** (position - tree.root.position) for position in levels) * (1 + 1e-9)
     assert len(believed) == len(nodes)
 
 
+@given(
+    shapes=st.lists(st.tuples(shapes, st.booleans(), st.floats(0.01, 1.0)), min_size=1, max_size=4),
+    seed=st.randoms(use_true_random=False),
+)
+def test_trees_that_are_weighed_together_are_weighed_as_alone(shapes, seed):
+    trees = [tree_of(grow_shape(shape, iter(lambda: -seed.random(), None)), grouped) for shape, grouped, _ in shapes]
+    most = [max_acceptance for _, _, max_acceptance in shapes]
+    together = commit_probabilities([tree.rows for tree in trees], most)
+    alone = [weighed_alone(tree, own) for tree, own in zip(trees, most, strict=True)]
+    assert [each.tolist() for each in together] == [each.tolist() for each in alone]
+
+
 def test_a_drafter_that_is_sure_of_everything_is_believed_to_know_one_token_at_each_position():
     tree = tree_of([(0, 0.0)] * 4 + [(1, 0.0), (1, 0.0)], grouped=False)
-    assert commit_probabilities(tree) == [0.25] * 6
-    assert commit_probabilities(tree, 0.5) == [0.125] * 6
+    assert weighed_alone(tree).tolist() == [0.25] * 6
+    assert weighed_alone(tree, 0.5).tolist() == [0.125] * 6
 
 
 def test_a_bare_root_gains_a_token_by_its_first_level():

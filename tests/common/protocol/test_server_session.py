@@ -66,8 +66,8 @@ def test_a_pass_commits_the_walk_and_keeps_its_nodes():
     server = session()
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 0, 5, -2.0), (3, 1, 2, -0.2)), 0.0)
     scheduled = server.plan(64)
-    by_token = {node.token: i for i, node in enumerate(scheduled.nodes)}
-    choices = [4, *(0 for _ in scheduled.nodes)]
+    by_token = {token: i for i, token in enumerate(scheduled.tokens[len(scheduled.chain) :])}
+    choices = [4, *[0] * scheduled.nodes]
     choices[1 + by_token[4]], choices[1 + by_token[2]], choices[1 + by_token[5]] = 2, 3, 1
     result = server.complete(scheduled, decide(scheduled.verify_input, choices), 1.0)
     assert result.replies == (Commit(0, 3, (4, 2, 3), seen=3),)
@@ -79,13 +79,13 @@ def test_under_a_small_budget_the_likeliest_nodes_go_parents_first():
     server = session()
     run_pass(server, [4])
     server.receive(grow(4, (1, 0, 1, -3.0), (2, 0, 2, -0.1), (3, 2, 3, -0.1), (4, 3, 4, -5.0)), 0.0)
-    assert [node.id for node in server.plan(3).nodes] == [2, 3]
+    assert list(server.plan(3).tokens) == [4, 2, 3]
 
 
 def test_nodes_past_the_length_limit_are_idle():
     server = ServerSession(open_frame(settings=Settings(max_new_tokens=2)), terms(), 0.0)
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 4, -0.1), (3, 2, 4, -0.1)), 0.0)
-    assert [node.id for node in server.plan(64).nodes] == [1]
+    assert list(server.plan(64).tokens) == [1, 2, 3, 4]
 
 
 def test_an_end_token_inside_the_walk_ends_the_answer_there():
@@ -243,7 +243,7 @@ def test_frames_of_earlier_turns_are_stale():
         Extend(0, 1, (9,), SETTINGS),
     ):
         assert server.receive(late, 3.0) == ()
-    assert server.plan(64).nodes == ()
+    assert server.plan(64).nodes == 0
     server.receive(grow(5, (2, 1, 4, -0.1), turn=1), 3.0)
     assert server.tree.stale == 2
 
@@ -388,12 +388,12 @@ def test_a_pass_that_ends_at_a_group_it_left_out_leaves_that_to_the_next():
     server = ServerSession(open_frame(settings=settings), terms(), 0.0)
     server.receive(grow(3, (1, 0, 4, -0.1), (2, 1, 2, -0.2), (3, 1, 5, -0.9)), 0.0)
     scheduled = server.plan(4)
-    assert [node.id for node in scheduled.nodes] == [1]
+    assert list(scheduled.tokens) == [1, 2, 3, 4]
     result = server.complete(scheduled, decide(scheduled.verify_input, [4, 2]), 1.0)
     assert (result.replies, result.nodes_kept, result.accepted) == ((Commit(0, 3, (4,), seen=3),), (), 1)
     assert (server.tree.frontier, server.processed) == (4, 3)
     scheduled = server.plan(4)
-    assert (scheduled.chain, [node.id for node in scheduled.nodes]) == ((4,), [2, 3])
+    assert (scheduled.chain, list(scheduled.tokens)) == ((4,), [4, 2, 5])
     result = server.complete(scheduled, decide(scheduled.verify_input, [5, 1, 1]), 2.0)
     assert result.replies == (Commit(0, 4, (5, 1), seen=3),)
     assert server.tree.frontier - server.processed == 1

@@ -61,7 +61,7 @@ class Case:
             tree.grow(len(PROMPT), grown)
             childless += [node.id for node in grown]
             paths |= {node.id: (*paths[parent], node.token) for node in grown}
-        self.verify_input = make_verify_input(tree, list(tree.nodes()), rule, sampling)
+        self.verify_input = make_verify_input(tree, range(1, 1 + len(tree)), rule, sampling)
 
     def logits(self, path) -> torch.Tensor:
         draws = np.random.default_rng([self._salt, *path])

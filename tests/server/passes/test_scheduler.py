@@ -109,15 +109,15 @@ PROMPTS = st.lists(
 )
 
 
-def certain(demands: Sequence[Demand], index: int) -> list[float]:
-    return [0.9] * demands[index].nodes
+def certain(demands: Sequence[Demand], indices: Sequence[int]) -> list[list[float]]:
+    return [[0.9] * demands[index].nodes for index in indices]
 
 
 def planned(
     demands: Sequence[Demand], costs: Costs, budget: int = 512, decoding_later: Sequence[int] = ()
 ) -> list[int]:
     prices = PassPrices(costs, costs, is_measured=lambda tokens: True)
-    return schedule(demands, budget, prices, lambda index: certain(demands, index), decoding_later)
+    return schedule(demands, budget, prices, lambda indices: certain(demands, indices), decoding_later)
 
 
 def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
@@ -175,7 +175,7 @@ def test_a_bound_that_is_not_measured_is_tried_first() -> None:
 
     def prompt() -> int:
         prices = PassPrices(cost.estimate, cost.measured, cost.is_measured)
-        return schedule(demands, 512, prices, lambda index: [])[-1]
+        return schedule(demands, 512, prices, lambda indices: [[] for _ in indices])[-1]
 
     assert prompt() == LEAST_CHUNK
     cost.observe(PassWork(8 + LEAST_CHUNK), 0.016)

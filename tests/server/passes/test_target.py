@@ -15,7 +15,6 @@ from common.protocol.messages import FailureCode, Settings
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
-from common.protocol.tree import Node
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.target import Target, load_target
 from server.refusal import RefusalError, RefusalReason
@@ -48,7 +47,7 @@ class Scripted:
 
 def scheduled(chain: Sequence[int], verify_input: VerifyInput | None) -> ScheduledTokens:
     count = len(chain) + (0 if verify_input is None else len(verify_input.tokens) - 1)
-    return ScheduledTokens(0, tuple(chain), (), verify_input, 0, slots=range(count))
+    return ScheduledTokens(0, tuple(chain), verify_input, 0, slots=range(count))
 
 
 def case(*tokens: int, wanted: Sequence[int] = ()) -> ScheduledTokens:
@@ -92,10 +91,8 @@ def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
 
 def test_the_path_that_a_pass_accepts_moves_behind_its_chain() -> None:
     """Of the nodes 5, 2, 6, 3 below a root 1, the target accepts 2 and, below it, 3."""
-    wrong, right = Node(1, None, 5, 2, -0.1), Node(2, None, 2, 2, -0.1)
-    nodes = wrong, right, Node(3, right, 6, 3, -0.1), Node(4, right, 3, 3, -0.1)
     verify_input = VerifyInput("greedy", LIKELIEST, 2, (1, 5, 2, 6, 3), (-1, 0, 0, 2, 2))
-    tree = ScheduledTokens(0, (4, 1), nodes, verify_input, 0, slots=range(10, 16))
+    tree = ScheduledTokens(0, (4, 1), verify_input, 0, slots=range(10, 16))
     model = Scripted()
     assert Target(model).verify([case(1, wanted=[0]), tree]) == [[2], [2, 3, 4]]  # type: ignore[arg-type]
     assert model.moves == [([13, 15], [12, 13])]

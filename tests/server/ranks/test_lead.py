@@ -15,7 +15,6 @@ from common.protocol.errors import PeerError
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.scheduled_tokens import ScheduledTokens
-from common.protocol.tree import Node
 from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
 from server.passes.batch import PassOutcome
@@ -36,14 +35,12 @@ States = Mapping[tuple[str, int, str], torch.Tensor]
 def work_of(target: Target) -> tuple[list[Outcomes], torch.Tensor]:
     """What passes over two sessions commit, greedily and sampled, one of which is at fault; and the logits of a tree
     after the accepted nodes have moved."""
-    read = ScheduledTokens(0, tuple(PROMPT[:-1]), (), None, 0, slots=range(100, 139))
-    drafted = Node(1, None, 7, 40, -0.1)
-    nodes = drafted, Node(2, drafted, 9, 41, -0.1), Node(3, None, 11, 40, -0.1)
+    read = ScheduledTokens(0, tuple(PROMPT[:-1]), None, 0, slots=range(100, 139))
     outcomes = [target.verify([read])]
     for sampling, rule in ((LIKELIEST, "greedy"), (Sampling(1.0, seed=4), "coupled")):
         tree = VerifyInput(rule, sampling, 40, (PROMPT[-1], 7, 9, 11), (-1, 0, 1, 0))
-        verified = ScheduledTokens(39, (PROMPT[-1],), nodes, tree, 0, slots=range(139, 143), past_slots=range(100, 139))
-        outside = ScheduledTokens(0, (10**6,), (), None, 0, slots=(0,))
+        verified = ScheduledTokens(39, (PROMPT[-1],), tree, 0, slots=range(139, 143), past_slots=range(100, 139))
+        outside = ScheduledTokens(0, (10**6,), None, 0, slots=(0,))
         outcomes.append(target.verify([verified, outside]))
     target.model.pool.move([142, 139], [139, 142])
     moved = Segment([8, 9], [150, 151], [-1, -1], [*range(100, 139), 142], [1, 0])

@@ -10,14 +10,14 @@ from server.sessions.computed_tokens import ComputedTokens
 
 def chain(start: int, *tokens: int) -> ScheduledTokens:
     """A part of a prompt."""
-    return ScheduledTokens(start, tokens, (), None, 0)
+    return ScheduledTokens(start, tokens, None, 0)
 
 
 def with_nodes(start: int, root: int, *nodes: int) -> ScheduledTokens:
     """A root with one chain of nodes below it."""
     rows = (root, *nodes)
     verify_input = VerifyInput("greedy", LIKELIEST, start + 1, rows, tuple(range(-1, len(nodes))))
-    return ScheduledTokens(start, (root,), (), verify_input, 0)
+    return ScheduledTokens(start, (root,), verify_input, 0)
 
 
 def test_only_the_same_tokens_at_the_same_place_are_repeats() -> None:
@@ -40,7 +40,7 @@ def test_a_mistake_in_whose_slots_are_kept_hides_no_repeat(monkeypatch: pytest.M
     monkeypatch.setattr(ScheduledTokens, "path", lambda scheduled, tokens: ())
     computed, rows = ComputedTokens(), (5, 6, 7, 8, 9, 6)
     tree = VerifyInput("greedy", LIKELIEST, 1, rows, (-1, 0, 0, 1, 2, 3))
-    computed.add(ScheduledTokens(0, rows[:1], (), tree, 0), [7, 9, 6])
+    computed.add(ScheduledTokens(0, rows[:1], tree, 0), [7, 9, 6])
     assert computed.count_repeats(chain(1, 7, 9, 6)) == 2
 
 

@@ -66,9 +66,7 @@ def grow(client: Client, count: int, logp: float) -> None:
 
 def widths(batch: PlannedPass[SessionEntry]) -> dict[object, int]:
     """The number of nodes of each client."""
-    return {
-        entry.listener: len(scheduled.nodes) for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)
-    }
+    return {entry.listener: scheduled.nodes for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)}
 
 
 @pytest.mark.parametrize(("cost", "taken"), [(flat, 20), (steep, 0)])

@@ -118,7 +118,7 @@ def test_every_packed_token_is_accounted_for() -> None:
         sessions.complete(planned, fake_target.verify(planned.scheduled), 0.0)
         commits = [message for message in client.inbox if isinstance(message, Commit)]
         accepted = sum(len(commit.tokens) - 1 for commit in commits)
-        rejected += len(planned.scheduled[0].nodes) - accepted
+        rejected += planned.scheduled[0].nodes - accepted
         client.hear()
         if not client.done:
             client.draft(propose)

@@ -91,6 +91,20 @@ def test_owners_share_only_where_the_operator_says_so(share_prefixes: str, compu
     assert [passes.answered(*each) for each in asked] == computed
 
 
+@pytest.mark.parametrize(("share_prefixes", "is_accepted"), [("client", True), ("never", False)])
+def test_what_running_answers_share_is_promised_once(share_prefixes: str, is_accepted: bool) -> None:
+    """Two answers of 230 tokens share 200; a third needs 230 of 600 slots."""
+    passes, settings = Passes(capacity=600, share_prefixes=share_prefixes), Settings(max_new_tokens=10)
+    clients = [passes.open(str(index), TRUNK + prompt_of(index, 20), settings=settings) for index in (1, 2)]
+    while not all(client.session.answer for client in clients):
+        passes.run()
+        for client in clients:
+            client.hear()
+    third = passes.open("3", TRUNK + prompt_of(3, 20), settings=settings)
+    assert (third.failed is None) == is_accepted
+    passes.answer(*clients, *[third] * is_accepted)
+
+
 def test_owners_do_not_wait_for_each_other() -> None:
     passes = Passes()
     for owner in ("alice", "bob"):

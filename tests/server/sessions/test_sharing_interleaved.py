@@ -14,12 +14,13 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
 from common.protocol.transitions import ClientState
 from server.passes.batch import PlannedPass
+from server.passes.state_export import StateExport
 from server.refusal import RefusalError, RefusalReason
 from server.sessions import shared_prefixes
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import LEASE, SERVING_LIMITS, TERMS, Client, prompt_of, renewed
-from tests.server.fake_target import VOCAB, FakeTarget, decode
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.proposers import knowing
 from tests.server.slot_account import check_slots
 
@@ -27,6 +28,7 @@ TRUNK = prompt_of(0, 90)
 FAULT = PeerError("it fails here", FailureCode.INTERNAL)
 REFUSAL = RefusalError(RefusalReason.MEMORY, "no memory is left here", retry_after=1.0)
 _CLIENTS = 5
+_FED = 3  # of them ask for draft state
 _OWNERS = ("alice", "bob")
 
 
@@ -35,18 +37,22 @@ class Scene:
 
     def __init__(self, capacity: int, pass_tokens: int, sharing: str):
         limits = replace(SERVING_LIMITS, pass_tokens=pass_tokens, lease_seconds=LEASE, max_running=_CLIENTS)
-        self.sessions = Sessions(TERMS, limits, capacity, share_prefixes=sharing)
+        terms = replace(TERMS, state_kinds=lambda request: STATE_KINDS)
+        self.sessions = Sessions(terms, limits, capacity, share_prefixes=sharing)
         self.fake_target = FakeTarget()
         self.now = 0.0
         self.clients: dict[int, Client] = {}
         self.batch: PlannedPass[SessionEntry] | None = None
+        self.exports: list[StateExport[SessionEntry]] = []
+        self.payloads: list[bytes | None] = []
         self._names = 0
 
     def open(self, index: int, shared: int, own: int, tokens: int) -> None:
         if index in self.clients:
             return
         self._names += 1
-        client = Client(self.sessions, str(self._names), client=_OWNERS[index % 2])
+        wanted = STATE if index < _FED else None
+        client = Client(self.sessions, str(self._names), wanted, client=_OWNERS[index % 2])
         client.say(client.session.open(TRUNK[:shared] + prompt_of(own, 1 + own % 30), Settings(tokens)), self.now)
         self._stays(index, client)
 
@@ -108,6 +114,21 @@ class Scene:
         self.sessions.complete(self.batch, outcomes, self.now)
         self.batch = None
 
+    def export(self) -> None:
+        """Makes draft state, which goes out with `send`."""
+        if self.exports:
+            return
+        self.exports = self.sessions.claim_state()
+        self.payloads = self.fake_target.make([each.request for each in self.exports])
+        for each, payload in zip(self.exports, self.payloads, strict=True):
+            end = each.span.start + each.span.count
+            assert payload == bytes(each.owner.session.tree.tokens[each.span.start : end])
+
+    def send(self, is_made: bool = True) -> None:
+        payloads = self.payloads if is_made else [None] * len(self.exports)
+        self.sessions.send_state(self.exports, payloads, self.now)
+        self.exports, self.payloads = [], []
+
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
@@ -154,6 +175,8 @@ def steps(rng: random.Random) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 *[("plan", ())] * 4,
                 *[("complete", (9,))] * 3,
                 ("complete", (rng.randrange(3), rng.choice([FAULT, REFUSAL]))),
+                *[("export", ()), ("send", ())] * 2,
+                ("send", (False,)),
                 ("wait", (rng.choice([0.0, 1.0, LEASE]),)),
                 *[("settle", ())] * 2,
             ]
@@ -177,6 +200,7 @@ def test_no_slot_is_lost_and_no_answer_changes(
             getattr(scene, name)(*arguments)
             scene.check()
         scene.complete(failing=9)
+        scene.send()
         for index in list(scene.clients):
             scene.leave(index)
         scene.wait(LEASE)

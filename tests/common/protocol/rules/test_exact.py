@@ -11,8 +11,10 @@ from tests.common.protocol.rules.rows import Choices
 def walk(rule, nodes, choices, processed=None):
     """`nodes` are (parent, token); `choices` those of the root and of each node that the pass processed."""
     tree = TokenTree([9])
-    fresh = tree.grow(1, [GrownNode(i + 1, parent, token, -1.0) for i, (parent, token) in enumerate(nodes)])
-    return RULES[rule].walk(make_verify_input(tree, fresh[:processed], rule, LIKELIEST), Choices(choices))
+    # The later, the less likely: so rows are in the order of `nodes`.
+    tree.grow(1, [GrownNode(i + 1, parent, token, -1.0 - i) for i, (parent, token) in enumerate(nodes)])
+    rows = range(1, 1 + (len(nodes) if processed is None else processed))
+    return RULES[rule].walk(make_verify_input(tree, rows, rule, LIKELIEST), Choices(choices))
 
 
 both = pytest.mark.parametrize("rule", ["greedy", "coupled"])

@@ -91,7 +91,7 @@ def verify_input(draft: Draft, seed: int, levels: int = 2) -> VerifyInput:
                 paths[id_] = (*prefix, token)
         tree.grow(1, nodes)
         above = paths
-    return make_verify_input(tree, list(tree.nodes()), "speculative", Sampling(1.0, seed=seed))
+    return make_verify_input(tree, range(1, 1 + len(tree)), "speculative", Sampling(1.0, seed=seed))
 
 
 def walk(asked: VerifyInput, before=()) -> list[int]:
@@ -207,9 +207,8 @@ def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
     tree = TokenTree([0])
     tree.grouped = True
     tree.grow(1, [GrownNode(1, 0, 3, -0.1), GrownNode(2, 1, 4, -0.1)])
-    above, below = tree.nodes()
     sure = lambda path: np.eye(6)[[3, 4, 5][len(path)]]  # noqa: E731
-    for nodes, last, committed in (([above, below], 9, [3, 4, 5]), ([above], 9, [3]), ([above], 2, [3, 4])):
+    for nodes, last, committed in (([1, 2], 9, [3, 4, 5]), ([1], 9, [3]), ([1], 2, [3, 4])):
         asked = make_verify_input(tree, nodes, "speculative", Sampling(1.0), last)
         assert speculative.walk(asked, Distributions(asked, sure)) == committed
 
@@ -225,7 +224,7 @@ def pair_of_an_unfair_pass(seed: int) -> tuple[int, int]:
     tree.grow(1, [GrownNode(2, 1, second, -1.0, draw)])
     tokens: list[int] = []
     while len(tokens) < 2:
-        nodes = [node for node in tree.nodes() if tokens or node.id == 1 or node.token % 2 == 0]
+        nodes = [row for row, node in enumerate(tree.nodes(), 1) if tokens or node.id == 1 or node.token % 2 == 0]
         chosen = walk(make_verify_input(tree, nodes, "speculative", Sampling(1.0, seed=seed)), tuple(tokens))
         tree.commit(chosen)
         tokens += chosen

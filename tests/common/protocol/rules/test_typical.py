@@ -25,7 +25,7 @@ def question_over(paths, sampling=LIKELIEST):
     for path in paths:
         ids[path] = tree.last_id + 1
         tree.grow(1, [GrownNode(ids[path], ids[path[:-1]], path[-1], -1.0)])
-    return make_verify_input(tree, list(tree.nodes()), "typical", sampling)
+    return make_verify_input(tree, range(1, 1 + len(tree)), "typical", sampling)
 
 
 def random_paths(chance, count):

@@ -1,0 +1,41 @@
+"""A token tree as the rows of a pass: flat arrays, made once for each state of the tree. Data only.
+
+It may not know ids, aliases or who proposed a node (`tree.py`), nor which rows a pass takes (`selection.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.protocol.messages import Draw
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TreeRows:
+    """Row 0 is the root. The others are the live nodes, parents first: the likeliest first, equally likely ones as they
+    came; in a tree of groups all as they came. Nothing of it changes, so that a pass may read it while the tree grows.
+    """
+
+    tokens: Integers
+    parents: Integers
+    """The row of each row's parent, -1 for the root's."""
+    depths: Integers
+    """From the root."""
+    logps: Floats
+    """Log-probabilities that were claimed, from the root."""
+    chances: Floats
+    """Their probabilities."""
+    row_below: Mapping[tuple[int, int], int]
+    """The row with a token below a row."""
+    grouped: bool
+    """Whether siblings are one group."""
+    draws: Mapping[int, Draw]
+    """What the children of a row were drawn from, where they are a group."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)

@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from common.protocol.messages import Draw
+from common.protocol.constraint import AnswerConstraint
+from common.protocol.messages import Draw, Settings
 from common.protocol.sampling import Sampling
 from common.protocol.tree import Node, TokenTree
 
@@ -26,10 +27,12 @@ class VerifyInput:
     tokens: tuple[int, ...]  # of each row
     parents: tuple[int, ...]  # the row of each row's parent, -1 for the root's
     draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
-    seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
+    seen: tuple[int, ...] = ()  # the committed tokens, where processors ask for them
     deferred: frozenset[int] = frozenset()
     """Rows of nodes whose group is in the tree, but not in this pass: the walk stops there, the next pass verifies
     it."""
+    prompt_length: int = 0
+    constraint: AnswerConstraint | None = None
     row_below: Mapping[tuple[int, int], int] = field(init=False, repr=False, compare=False)
     """The row with a token below a row."""
 
@@ -53,21 +56,30 @@ class VerifyInput:
 
 
 def make_verify_input(
-    tree: TokenTree, nodes: Sequence[Node], rule: str, sampling: Sampling, last: float = math.inf
+    tree: TokenTree,
+    nodes: Sequence[Node],
+    settings: Settings,
+    last: float = math.inf,
+    prompt_length: int = 0,
+    constraint: AnswerConstraint | None = None,
 ) -> VerifyInput:
     """The verify input of a pass over the tree's root and `nodes`: parents first, siblings as they came. Nodes at
     positions from `last` on can never be committed."""
     rows: dict[Node | None, int] = dict(zip(nodes, count(1)))
     parents = [rows.get(node.parent, 0) for node in nodes]
+    deferred = frozenset(rows[node] for node in nodes if _waits(node, rows, last)) if tree.grouped else frozenset()
+    sampling = settings.sampling
     return VerifyInput(
-        rule,
+        settings.rule,
         sampling,
         tree.frontier,
         (tree.tokens[-1], *[node.token for node in nodes]),
         (-1, *parents),
         {parent: node.draw for parent, node in zip(parents, nodes, strict=True) if node.draw} if tree.grouped else {},
-        tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else (),
-        frozenset(rows[node] for node in nodes if _waits(node, rows, last)) if tree.grouped else frozenset(),
+        tuple(tree.tokens) if sampling.looks_back or constraint is not None else (),
+        deferred,
+        prompt_length,
+        constraint,
     )
 
 

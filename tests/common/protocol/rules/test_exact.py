@@ -1,9 +1,8 @@
 import pytest
 
-from common.protocol.messages import GrownNode
+from common.protocol.messages import GrownNode, Settings
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
-from common.protocol.sampling import LIKELIEST
 from common.protocol.tree import TokenTree
 from tests.common.protocol.rules.rows import Choices
 
@@ -12,7 +11,7 @@ def walk(rule, nodes, choices, processed=None):
     """`nodes` are (parent, token); `choices` those of the root and of each node that the pass processed."""
     tree = TokenTree([9])
     fresh = tree.grow(1, [GrownNode(i + 1, parent, token, -1.0) for i, (parent, token) in enumerate(nodes)])
-    return RULES[rule].walk(make_verify_input(tree, fresh[:processed], rule, LIKELIEST), Choices(choices))
+    return RULES[rule].walk(make_verify_input(tree, fresh[:processed], Settings(9, rule)), Choices(choices))
 
 
 both = pytest.mark.parametrize("rule", ["greedy", "coupled"])

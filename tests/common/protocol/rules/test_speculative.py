@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.protocol.messages import Draw, GrownNode
+from common.protocol.messages import Draw, GrownNode, Settings
 from common.protocol.rules import speculative
 from common.protocol.rules.verify_input import VerifyInput, make_verify_input
 from common.protocol.sampling import Sampling
@@ -91,7 +91,7 @@ def verify_input(draft: Draft, seed: int, levels: int = 2) -> VerifyInput:
                 paths[id_] = (*prefix, token)
         tree.grow(1, nodes)
         above = paths
-    return make_verify_input(tree, list(tree.nodes()), "speculative", Sampling(1.0, seed=seed))
+    return make_verify_input(tree, list(tree.nodes()), Settings(9, "speculative", sampling=Sampling(1.0, seed=seed)))
 
 
 def walk(asked: VerifyInput, before=()) -> list[int]:
@@ -210,7 +210,7 @@ def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
     above, below = tree.nodes()
     sure = lambda path: np.eye(6)[[3, 4, 5][len(path)]]  # noqa: E731
     for nodes, last, committed in (([above, below], 9, [3, 4, 5]), ([above], 9, [3]), ([above], 2, [3, 4])):
-        asked = make_verify_input(tree, nodes, "speculative", Sampling(1.0), last)
+        asked = make_verify_input(tree, nodes, Settings(9, "speculative", sampling=Sampling(1.0)), last)
         assert speculative.walk(asked, Distributions(asked, sure)) == committed
 
 
@@ -226,7 +226,8 @@ def pair_of_an_unfair_pass(seed: int) -> tuple[int, int]:
     tokens: list[int] = []
     while len(tokens) < 2:
         nodes = [node for node in tree.nodes() if tokens or node.id == 1 or node.token % 2 == 0]
-        chosen = walk(make_verify_input(tree, nodes, "speculative", Sampling(1.0, seed=seed)), tuple(tokens))
+        asked = Settings(9, "speculative", sampling=Sampling(1.0, seed=seed))
+        chosen = walk(make_verify_input(tree, nodes, asked), tuple(tokens))
         tree.commit(chosen)
         tokens += chosen
     return tokens[0], tokens[1]

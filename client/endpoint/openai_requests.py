@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from client.endpoint import openai_messages, parameters
+from client.endpoint import openai_messages, parameters, structured
 from client.endpoint.faults import wrong
 from client.endpoint.openai_messages import Message, Tool
 from client.endpoint.parameters import Reader
-from common.protocol.sampling import Sampling
+from common.protocol.messages import Constraint
+from common.protocol.sampling import MAX_BIASED_TOKENS, Sampling
 
 MOST_CHOICES = 32
 """Answers that one request may ask for: half of the requests that may wait."""
@@ -25,14 +26,10 @@ _IGNORED = frozenset(("metadata", "prompt_cache_key", "safety_identifier", "serv
 """Parameters without any influence on the answer."""
 
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
     "function_call": ("none", "auto"),
     "functions": ([],),
-    "logit_bias": ({},),
     "logprobs": (False,),
     "modalities": (["text"],),
-    "presence_penalty": (0,),
-    "response_format": ({"type": "text"},),
     "suffix": ("",),
     "top_logprobs": (0,),
 }
@@ -57,8 +54,8 @@ class RequestKind(StrEnum):
 class CompletionRequest:
     """Either `messages` or `prompts`, texts or their tokens, are what is answered, each prompt `count` times.
     `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `variables`
-    what the chat template is given. `echo`: the answer begins with its prompt. `ignored` names what was asked for and
-    is not done."""
+    what the chat template is given. `echo`: the answer begins with its prompt. `form` is what the answer must match,
+    with the name of the parameter that says so. `ignored` names what was asked for and is not done."""
 
     kind: RequestKind
     model: str
@@ -74,6 +71,7 @@ class CompletionRequest:
     tools: tuple[Tool, ...] = ()
     parallel_calls: bool = True
     variables: Mapping[str, Any] = field(default_factory=dict)
+    form: tuple[str, Constraint] | None = None
     ignored: tuple[str, ...] = ()
 
     def sampling_of(self, choice: int) -> Sampling:
@@ -88,6 +86,11 @@ def read_chat(body: Any, defaults: Sampling, *, strict: bool = False) -> Complet
     limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
     request = _common(RequestKind.CHAT, fields, defaults, limit)
     may_call = fields.get("tool_choice", True)
+    if request.form and fields.get("tools") and may_call:
+        raise wrong(
+            request.form[0],
+            f"with '{request.form[0]}' no tool could be called; leave 'tools' out, or set 'tool_choice' to 'none'",
+        )
     return replace(
         request,
         messages=fields["messages"],
@@ -122,6 +125,7 @@ def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, li
         stop=fields.get("stop", ()),
         stream=fields.get("stream", False),
         include_usage=fields.get("stream_options", {}).get("include_usage", False),
+        form=structured.the_constraint(fields),
     )
 
 
@@ -204,6 +208,18 @@ def _is_token(value: Any) -> bool:
 
 _STREAM_OPTIONS = ("include_usage", "include_obfuscation")
 
+
+def _logit_bias(name: str, value: Any) -> tuple[tuple[int, float], ...]:
+    """OpenAI's: numbers of tokens, as strings, and what is added to their logits."""
+    bias = parameters.json_object(name, value)
+    if len(bias) > MAX_BIASED_TOKENS:
+        raise wrong(name, f"'{name}' may name at most {MAX_BIASED_TOKENS} tokens")
+    if not all(token.isdecimal() and token.isascii() for token in bias):
+        raise wrong(name, f"'{name}' must map numbers of tokens to numbers from -100 to 100")
+    read = parameters.number(-100, 100)
+    return tuple(sorted((int(token), read(f"{name}.{token}", each)) for token, each in bias.items()))
+
+
 _SAMPLING: Mapping[str, Reader] = {
     "temperature": parameters.number(0, 100),
     "top_p": parameters.number(0, 1),
@@ -211,6 +227,9 @@ _SAMPLING: Mapping[str, Reader] = {
     "top_k": parameters.whole(0),
     "repetition_penalty": parameters.number(0, 100),
     "seed": parameters.seed,
+    "presence_penalty": parameters.number(-2, 2),
+    "frequency_penalty": parameters.number(-2, 2),
+    "logit_bias": _logit_bias,
 }
 _SHARED: Mapping[str, Reader] = {
     "model": parameters.text,
@@ -220,6 +239,7 @@ _SHARED: Mapping[str, Reader] = {
     "stream_options": _stream_options,
     "max_tokens": parameters.whole(1),
     **_SAMPLING,
+    **structured.READERS,
 }
 _CHAT = _ParameterTable(
     {

@@ -26,7 +26,7 @@ from client.link.reconnecting_stream import LinkListener
 from client.private.spans import SplitPrompt, has_marks
 from client.text import TemplateInput, chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.protocol.checks import prompt_fault
-from common.protocol.errors import MisuseError
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.rules import default_rule
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Service:
         FaultError for what cannot be made a prompt, and for options that cannot be had."""
         parameter = "messages" if request.kind is RequestKind.CHAT else "prompt"
         self._check_tools(request)
+        self._check_form(request)
         context = self.context
         choices: list[Choice] = []
         for source in request.prompts or (request.messages,):
@@ -161,6 +162,16 @@ class Service:
         except MisuseError as error:
             raise wrong("tools" if request.tools else "messages", str(error), "unsupported_parameter") from error
 
+    def _check_form(self, request: CompletionRequest) -> None:
+        """Raises FaultError for a constraint that cannot be compiled, before any server is asked."""
+        if request.form is None:
+            return
+        name, constraint = request.form
+        try:
+            self._client.constrain(constraint)
+        except PeerError as error:
+            raise wrong(name, str(error)) from error
+
     def _choice(self, request: CompletionRequest, prompt: SplitPrompt, index: int, echo: str) -> Choice:
         room = self.context - len(prompt.tokens)
         limit = room if request.max_new_tokens is None else min(request.max_new_tokens, room)
@@ -172,13 +183,15 @@ class Service:
                 rule=self._defaults.rule or default_rule(sampling.temperature),
                 sampling=sampling,
                 stop=request.stop,
+                constraint=None if request.form is None else request.form[1],
             )
             self._client.require_rule(options.rule)
             form = self._form(request, prompt)
         except MisuseError as error:
             raise wrong(None, str(error)) from error
-        # Whatever an app does for a call cannot be undone, so the draft alone makes none.
-        is_verified = bool(request.tools) or self._defaults.when_offline is WhenOffline.REFUSE
+        # Whatever an app does for a call or with data cannot be undone, so the draft alone makes none.
+        must_be_verified = bool(request.tools) or request.form is not None
+        is_verified = must_be_verified or self._defaults.when_offline is WhenOffline.REFUSE
         return Choice(prompt, options, form, is_verified, echo)
 
     def _form(self, request: CompletionRequest, prompt: SplitPrompt) -> TextForm:

@@ -11,7 +11,7 @@ from typing import Any
 
 from client.endpoint import openai_messages, parameters, structured
 from client.endpoint.faults import wrong
-from client.endpoint.openai_messages import Message, Tool
+from client.endpoint.openai_messages import Message, Tool, ToolChoice
 from client.endpoint.parameters import Reader
 from common.protocol.messages import Constraint
 from common.protocol.sampling import MAX_BIASED_TOKENS, Sampling
@@ -53,9 +53,10 @@ class RequestKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
     """Either `messages` or `prompts`, texts or their tokens, are what is answered, each prompt `count` times.
-    `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `variables`
-    what the chat template is given. `echo`: the answer begins with its prompt. `form` is what the answer must match,
-    with the name of the parameter that says so. `ignored` names what was asked for and is not done."""
+    `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `must_call`
+    those of which one must be, `variables` what the chat template is given. `echo`: the answer begins with its prompt.
+    `form` is what the answer must match, with the name of the parameter that says so. `ignored` names what was asked
+    for and is not done."""
 
     kind: RequestKind
     model: str
@@ -69,6 +70,7 @@ class CompletionRequest:
     include_usage: bool = False
     echo: bool = False
     tools: tuple[Tool, ...] = ()
+    must_call: tuple[Tool, ...] = ()
     parallel_calls: bool = True
     variables: Mapping[str, Any] = field(default_factory=dict)
     form: tuple[str, Constraint] | None = None
@@ -85,8 +87,10 @@ def read_chat(body: Any, defaults: Sampling, *, strict: bool = False) -> Complet
     fields, ignored = _fields(body, _CHAT, strict=strict)
     limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
     request = _common(RequestKind.CHAT, fields, defaults, limit)
-    may_call = fields.get("tool_choice", True)
-    if request.form and fields.get("tools") and may_call:
+    choice = fields.get("tool_choice", ToolChoice())
+    tools = fields.get("tools", ()) if choice.may else ()
+    must_call = _called(choice, tools)
+    if request.form and tools:
         raise wrong(
             request.form[0],
             f"with '{request.form[0]}' no tool could be called; leave 'tools' out, or set 'tool_choice' to 'none'",
@@ -94,11 +98,23 @@ def read_chat(body: Any, defaults: Sampling, *, strict: bool = False) -> Complet
     return replace(
         request,
         messages=fields["messages"],
-        tools=fields.get("tools", ()) if may_call else (),
+        tools=tools,
+        must_call=must_call,
         parallel_calls=fields.get("parallel_tool_calls", True),
         variables=_variables(fields),
         ignored=ignored,
     )
+
+
+def _called(choice: ToolChoice, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Those of which one must be called; none where none must."""
+    if not choice.must:
+        return ()
+    called = tuple(tool for tool in tools if choice.function in ("", tool["function"]["name"]))
+    if not called:
+        missing = f"no function '{choice.function}'" if choice.function else "no functions to choose from"
+        raise wrong("tool_choice", f"'tool_choice' asks for a call, but 'tools' has {missing}")
+    return called
 
 
 def read_completion(body: Any, defaults: Sampling, *, strict: bool = False) -> CompletionRequest:
@@ -173,7 +189,9 @@ def _unknown(given: Mapping[str, Any], form: _ParameterTable) -> tuple[str, ...]
     names += [f"stream_options.{name}" for name in options if name not in _STREAM_OPTIONS]
     if "tools" in form.readers:
         tools = enumerate(given.get("tools", ()))
-        names += [f"tools[{index}].function.strict" for index, tool in tools if openai_messages.asks_for_strict(tool)]
+        is_free = given.get("tool_choice") in (None, "auto")
+        strict = [index for index, tool in tools if is_free and openai_messages.asks_for_strict(tool)]
+        names += [f"tools[{index}].function.strict" for index in strict]
     return tuple(names)
 
 

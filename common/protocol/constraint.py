@@ -1,8 +1,9 @@
 """What a constrained answer may consist of, and the interface of what tells which tokens may come next. Pure."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,15 @@ class Grammar(StrEnum):
     JSON_SCHEMA = "json_schema"
     REGEX = "regex"
     LARK = "lark"
+
+
+ONE_WAY_OF_JSON: Mapping[str, Any] = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+}
+"""One way to write a value, as Python's json does and as models usually do, in llguidance's options: then brackets,
+keys and separators leave no choice, and nothing can be filled with blanks for ever."""
 
 
 class AnswerConstraint(Protocol):
@@ -40,3 +50,8 @@ def no_constraints(constraint: Constraint | None) -> None:
     """A `Constrain` where the library that compiles constraints is not there. Raises PeerError for any."""
     if constraint is not None:
         raise PeerError("constrained answers are not supported here", FailureCode.INVALID)
+
+
+def in_lark(rule: str, schema: Mapping[str, Any]) -> str:
+    """A rule of a grammar in Lark's notation: JSON that fits a schema."""
+    return f"{rule}: %json {json.dumps({**schema, 'x-guidance': ONE_WAY_OF_JSON})}"

@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from common.models.tokenizer import Tokenizer, definition_of
-from common.protocol.constraint import Grammar
+from common.protocol.constraint import ONE_WAY_OF_JSON, Grammar
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint, FailureCode
 from common.protocol.plain import plain
@@ -28,10 +28,6 @@ _KEPT = 64
 _NO_DEFINITION = "answers of this target cannot be constrained: its tokenizer has ways of its own"
 
 _LONGEST_REASON = 300  # characters of what the library objects to
-
-_JSON: dict[str, Any] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""One way to write a value, as Python's json does and as models usually do: then brackets, keys and separators leave no
-choice, and nothing can be filled with blanks for ever."""
 
 _NAMES = {Grammar.JSON_SCHEMA: "JSON schema", Grammar.REGEX: "regular expression", Grammar.LARK: "grammar"}
 
@@ -120,7 +116,7 @@ class Grammars:
         from llguidance import LLMatcher
 
         compilers: dict[str, Callable[[str], str]] = {
-            Grammar.JSON_SCHEMA: lambda text: LLMatcher.grammar_from_json_schema(text, overrides=_JSON),  # type: ignore[arg-type]
+            Grammar.JSON_SCHEMA: lambda text: LLMatcher.grammar_from_json_schema(text, overrides=dict(ONE_WAY_OF_JSON)),  # type: ignore[arg-type]
             Grammar.REGEX: LLMatcher.grammar_from_regex,
             Grammar.LARK: LLMatcher.grammar_from_lark,
         }

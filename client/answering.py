@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from client.drafting.policies import LOCKSTEP, POLICIES, Policy
 from common.protocol.checks import check_settings
 from common.protocol.errors import MisuseError, PeerError
-from common.protocol.messages import Settings
+from common.protocol.messages import Constraint, Settings
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
 
@@ -24,6 +24,7 @@ class AnswerOptions:
     pace: float = 0.0
     sampling: Sampling = LIKELIEST
     stop: tuple[str, ...] = ()
+    constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
         """Raises MisuseError for what no server would take, in the server's words."""
@@ -53,7 +54,8 @@ class AnswerOptions:
         return RULES[self.rule].lossy and self.sampling.temperature > 0
 
     def settings(self) -> Settings:
-        return Settings(self.max_new_tokens, self.rule, self.stop, self.idle or self.policy.idle, self.sampling)
+        idle = self.idle or self.policy.idle
+        return Settings(self.max_new_tokens, self.rule, self.stop, idle, self.sampling, self.constraint)
 
 
 def find_policy(name: str) -> Policy:

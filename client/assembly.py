@@ -47,9 +47,11 @@ from common.cache import cache_directory
 from common.drafters.drafter import Drafter
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
+from common.protocol.constraint import Constrain
 from common.rpc.description import ServerDescription
 from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
+from common.sampling.grammar import Grammars
 
 if TYPE_CHECKING:
     from common.drafters.load import DrafterFactory
@@ -71,6 +73,7 @@ class Client:
     manifest: BundleManifest
     bundle: Path
     tokenizer: "Tokenizer"
+    constrain: Constrain
     choice: DraftChoice
     round_trip: float  # seconds, of a call on a connection that stands; infinite if the server was not reached
     hitch: str = ""  # why it was not reached, if it is there
@@ -125,6 +128,7 @@ class Client:
             self.description.vocab_size,
             self.description.context,
             self.description.max_nodes,
+            self.constrain,
         )
         session = ClientSession(uuid.uuid4().hex, limits, drafter.state if drafter and policy.drafts else None)
         loop = DraftingLoop(session, policy, drafter is not None, self.description.end_tokens)
@@ -152,7 +156,8 @@ class Client:
         """Keeps to this machine what of a conversation is private."""
         ends = frozenset(self.description.end_tokens)
         return PrivacyRouter(
-            conversation, AnswerBounds(self.description.context, ends, partial(decode, self.tokenizer))
+            conversation,
+            AnswerBounds(self.description.context, ends, partial(decode, self.tokenizer), self.constrain),
         )
 
     def load_routers(self, policy: Policy) -> Callable[[OfflineOptions], AbstractAsyncContextManager[PrivacyRouter]]:
@@ -290,4 +295,5 @@ async def _prepared(
         await asyncio.to_thread(check_intact, bundle, manifest)
         with ended_by_second_interrupt():
             tokenizer = tokenizer_of(where, manifest, bundle)
-        yield Client(access, connection, description, manifest, bundle, tokenizer, choice, round_trip, hitch)
+        constrain = Grammars(tokenizer, description.vocab_size, description.end_tokens)
+        yield Client(access, connection, description, manifest, bundle, tokenizer, constrain, choice, round_trip, hitch)

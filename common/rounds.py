@@ -6,7 +6,7 @@ or cost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -16,7 +16,7 @@ from common.draft_models.exporters import StateExporter
 from common.drafters.drafter import Drafter
 from common.models.packed import PackedModel
 from common.models.slots import SlotPool
-from common.protocol.messages import GrownNode, State
+from common.protocol.messages import GrownNode, Settings, State
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
@@ -68,6 +68,7 @@ class Rounds:
 
     def answer(self, prompt: Sequence[int], new_tokens: int, ends: frozenset[int] = frozenset()) -> RoundsAnswer:
         """The target's answer of at most `new_tokens` tokens, cut after the first that is in `ends`."""
+        settings = Settings(new_tokens, self.rule, sampling=self.sampling)
         tree = TokenTree(prompt)
         tree.grouped = RULES[self.rule].grouped
         sequence = _Sequence(self.target)
@@ -79,18 +80,18 @@ class Rounds:
                 frames = self.channel.deliver(frames, len(sequence.slots))
             state_bytes += sum(len(frame.payload) for frame in frames)
             if passes:
-                levels += self._draft(tree, frames)
+                levels += self._draft(tree, frames, settings, len(prompt))
                 packed.append(tree.frontier - len(sequence.slots) + len(tree))
-            sequence.judge(tree, self.rule, self.sampling)
+            sequence.judge(tree, settings, len(prompt))
             passes += 1
             answer = tree.tokens[len(prompt) : len(prompt) + new_tokens]
             end = next((index + 1 for index, token in enumerate(answer) if token in ends), new_tokens)
             if len(answer) >= end:
                 return RoundsAnswer(tuple(answer[:end]), passes, levels, tuple(packed), state_bytes)
 
-    def _draft(self, tree: TokenTree, frames: Sequence[State]) -> int:
+    def _draft(self, tree: TokenTree, frames: Sequence[State], settings: Settings, prompt_length: int) -> int:
         for level in range(self.levels):
-            proposals = self.drafter.draft(replace(tree.view(), rule=self.rule, sampling=self.sampling), frames)
+            proposals = self.drafter.draft(tree.view().drafted_for(settings, prompt_length), frames)
             frames = ()
             if not proposals:
                 return level
@@ -129,18 +130,18 @@ class _Sequence:
         self._target = target
         self._pool = SlotPool(target.pool.capacity)
 
-    def judge(self, tree: TokenTree, rule: str, sampling: Sampling) -> None:
+    def judge(self, tree: TokenTree, settings: Settings, prompt_length: int) -> None:
         """One pass over the unprocessed tokens and all nodes: commits the tokens that the rule chooses and keeps the
         K/V of their path."""
         chain = tree.tokens[len(self.slots) :]
         slots = self._pool.extend(self.slots[-1] if self.slots else None, len(chain) + len(tree))
-        verify_input = make_verify_input(tree, range(1, 1 + len(tree)), rule, sampling)
+        verify_input = make_verify_input(tree, range(1, 1 + len(tree)), settings, prompt_length=prompt_length)
         scheduled = ScheduledTokens(
             len(self.slots), tuple(chain), verify_input, epoch=0, slots=slots, past_slots=self.slots
         )
         logits = self._target.forward([scheduled]).logits.float()
         rows = LogitRows(verify_input, logits, logits.argmax(-1).tolist())
-        tokens = RULES[rule].walk(verify_input, rows)
+        tokens = RULES[settings.rule].walk(verify_input, rows)
         tree.commit(tokens)
         path = scheduled.path(tokens)
         kept = len(chain) + len(path)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from common.address import Address
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, FromClient, Open
+from common.protocol.messages import Extend, FailureCode, FromClient, Open
 from common.protocol.plain import plain
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
@@ -101,6 +101,9 @@ class Servicer(OutriderService):
                         silence.reschedule(None)
                         if isinstance(message, Open):
                             stream.engine = self._engine_of(message.fingerprint)
+                    if isinstance(message, Open | Extend) and message.settings.constraint is not None:
+                        # Here, since compiling takes up to a second, and passes must not wait for it.
+                        await asyncio.to_thread(stream.engine.sessions.terms.constrain, message.settings.constraint)
                     stream.engine.receive(outgoing, message)
             stream.engine.half_close(outgoing)
         except TimeoutError:

@@ -26,13 +26,15 @@ _OPTIONS = {
     "top_k": "top_k",
     "min_p": "min_p",
     "repeat_penalty": "repetition_penalty",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
     "seed": "seed",
     "stop": "stop",
     "num_predict": "max_tokens",
 }
 """Ollama's names of options, and OpenAI's."""
 
-_UNSUPPORTED = ("format", "images", "suffix", "template", "context")
+_UNSUPPORTED = ("images", "suffix", "template", "context")
 
 
 def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
@@ -130,6 +132,10 @@ def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "model" in fields:
         model = fields["model"]
         asked["model"] = model.removesuffix(_LATEST) if isinstance(model, str) else model
+    form = fields.get("format") or None  # an empty one asks for nothing
+    if form is not None:
+        schema = {"type": "json_schema", "json_schema": {"schema": form}}
+        asked["response_format"] = {"type": "json_object"} if form == "json" else schema
     return {**asked, "stream": fields.get("stream", True)}
 
 

@@ -7,6 +7,7 @@ string and null.
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from client.endpoint.faults import wrong
@@ -37,15 +38,27 @@ def tools(name: str, value: Any) -> tuple[Tool, ...]:
     return read
 
 
-def tool_choice(name: str, value: Any) -> bool:
-    """Whether functions may be called."""
-    if value not in ("auto", "none"):
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether functions may be called, whether one must be, and which one, empty for any."""
+
+    may: bool = True
+    must: bool = False
+    function: str = ""
+
+
+_TOOL_CHOICES = {"auto": ToolChoice(), "none": ToolChoice(may=False), "required": ToolChoice(must=True)}
+
+
+def tool_choice(name: str, value: Any) -> ToolChoice:
+    if isinstance(value, str) and value in _TOOL_CHOICES:
+        return _TOOL_CHOICES[value]
+    function = value.get("function") if isinstance(value, dict) else None
+    if not isinstance(function, dict) or value.get("type") != "function":
         raise wrong(
-            name,
-            f"'{name}' must be 'auto' or 'none' here: a target cannot be forced to call a function yet",
-            "unsupported_value",
+            name, f"'{name}' must be one of: {', '.join(_TOOL_CHOICES)}, or name a function", "unsupported_value"
         )
-    return bool(value == "auto")
+    return ToolChoice(must=True, function=text(f"{name}.function.name", function.get("name")))
 
 
 def has_tools(message: Message) -> bool:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from client.endpoint import openai_messages, parameters
+from client.endpoint import openai_messages, parameters, structured
 from client.endpoint.faults import wrong
-from client.endpoint.openai_messages import Message, Tool
+from client.endpoint.openai_messages import Message, Tool, ToolChoice
 from client.endpoint.parameters import Reader
-from common.protocol.sampling import Sampling
+from common.protocol.messages import Constraint
+from common.protocol.sampling import MAX_BIASED_TOKENS, Sampling
 
 MOST_CHOICES = 32
 """Answers that one request may ask for: half of the requests that may wait."""
@@ -25,14 +26,10 @@ _IGNORED = frozenset(("metadata", "prompt_cache_key", "safety_identifier", "serv
 """Parameters without any influence on the answer."""
 
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
     "function_call": ("none", "auto"),
     "functions": ([],),
-    "logit_bias": ({},),
     "logprobs": (False,),
     "modalities": (["text"],),
-    "presence_penalty": (0,),
-    "response_format": ({"type": "text"},),
     "suffix": ("",),
     "top_logprobs": (0,),
 }
@@ -56,9 +53,10 @@ class RequestKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
     """Either `messages` or `prompts`, texts or their tokens, are what is answered, each prompt `count` times.
-    `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `variables`
-    what the chat template is given. `echo`: the answer begins with its prompt. `ignored` names what was asked for and
-    is not done."""
+    `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `must_call`
+    those of which one must be, `variables` what the chat template is given. `echo`: the answer begins with its prompt.
+    `form` is what the answer must match, with the name of the parameter that says so. `ignored` names what was asked
+    for and is not done."""
 
     kind: RequestKind
     model: str
@@ -72,8 +70,10 @@ class CompletionRequest:
     include_usage: bool = False
     echo: bool = False
     tools: tuple[Tool, ...] = ()
+    must_call: tuple[Tool, ...] = ()
     parallel_calls: bool = True
     variables: Mapping[str, Any] = field(default_factory=dict)
+    form: tuple[str, Constraint] | None = None
     ignored: tuple[str, ...] = ()
 
     def sampling_of(self, choice: int) -> Sampling:
@@ -87,15 +87,34 @@ def read_chat(body: Any, defaults: Sampling, *, strict: bool = False) -> Complet
     fields, ignored = _fields(body, _CHAT, strict=strict)
     limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
     request = _common(RequestKind.CHAT, fields, defaults, limit)
-    may_call = fields.get("tool_choice", True)
+    choice = fields.get("tool_choice", ToolChoice())
+    tools = fields.get("tools", ()) if choice.may else ()
+    must_call = _called(choice, tools)
+    if request.form and tools:
+        raise wrong(
+            request.form[0],
+            f"with '{request.form[0]}' no tool could be called; leave 'tools' out, or set 'tool_choice' to 'none'",
+        )
     return replace(
         request,
         messages=fields["messages"],
-        tools=fields.get("tools", ()) if may_call else (),
+        tools=tools,
+        must_call=must_call,
         parallel_calls=fields.get("parallel_tool_calls", True),
         variables=_variables(fields),
         ignored=ignored,
     )
+
+
+def _called(choice: ToolChoice, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Those of which one must be called; none where none must."""
+    if not choice.must:
+        return ()
+    called = tuple(tool for tool in tools if choice.function in ("", tool["function"]["name"]))
+    if not called:
+        missing = f"no function '{choice.function}'" if choice.function else "no functions to choose from"
+        raise wrong("tool_choice", f"'tool_choice' asks for a call, but 'tools' has {missing}")
+    return called
 
 
 def read_completion(body: Any, defaults: Sampling, *, strict: bool = False) -> CompletionRequest:
@@ -122,6 +141,7 @@ def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, li
         stop=fields.get("stop", ()),
         stream=fields.get("stream", False),
         include_usage=fields.get("stream_options", {}).get("include_usage", False),
+        form=structured.the_constraint(fields),
     )
 
 
@@ -169,7 +189,9 @@ def _unknown(given: Mapping[str, Any], form: _ParameterTable) -> tuple[str, ...]
     names += [f"stream_options.{name}" for name in options if name not in _STREAM_OPTIONS]
     if "tools" in form.readers:
         tools = enumerate(given.get("tools", ()))
-        names += [f"tools[{index}].function.strict" for index, tool in tools if openai_messages.asks_for_strict(tool)]
+        is_free = given.get("tool_choice") in (None, "auto")
+        strict = [index for index, tool in tools if is_free and openai_messages.asks_for_strict(tool)]
+        names += [f"tools[{index}].function.strict" for index in strict]
     return tuple(names)
 
 
@@ -204,6 +226,18 @@ def _is_token(value: Any) -> bool:
 
 _STREAM_OPTIONS = ("include_usage", "include_obfuscation")
 
+
+def _logit_bias(name: str, value: Any) -> tuple[tuple[int, float], ...]:
+    """OpenAI's: numbers of tokens, as strings, and what is added to their logits."""
+    bias = parameters.json_object(name, value)
+    if len(bias) > MAX_BIASED_TOKENS:
+        raise wrong(name, f"'{name}' may name at most {MAX_BIASED_TOKENS} tokens")
+    if not all(token.isdecimal() and token.isascii() for token in bias):
+        raise wrong(name, f"'{name}' must map numbers of tokens to numbers from -100 to 100")
+    read = parameters.number(-100, 100)
+    return tuple(sorted((int(token), read(f"{name}.{token}", each)) for token, each in bias.items()))
+
+
 _SAMPLING: Mapping[str, Reader] = {
     "temperature": parameters.number(0, 100),
     "top_p": parameters.number(0, 1),
@@ -211,6 +245,9 @@ _SAMPLING: Mapping[str, Reader] = {
     "top_k": parameters.whole(0),
     "repetition_penalty": parameters.number(0, 100),
     "seed": parameters.seed,
+    "presence_penalty": parameters.number(-2, 2),
+    "frequency_penalty": parameters.number(-2, 2),
+    "logit_bias": _logit_bias,
 }
 _SHARED: Mapping[str, Reader] = {
     "model": parameters.text,
@@ -220,6 +257,7 @@ _SHARED: Mapping[str, Reader] = {
     "stream_options": _stream_options,
     "max_tokens": parameters.whole(1),
     **_SAMPLING,
+    **structured.READERS,
 }
 _CHAT = _ParameterTable(
     {

@@ -26,8 +26,11 @@ from client.link.reconnecting_stream import LinkListener
 from client.private.spans import SplitPrompt, has_marks
 from client.text import TemplateInput, chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.protocol.checks import prompt_fault
-from common.protocol.errors import MisuseError
+from common.protocol.constraint import Grammar
+from common.protocol.errors import MisuseError, PeerError
+from common.protocol.messages import Constraint
 from common.protocol.rules import default_rule
+from common.protocol.sampling import Sampling
 
 if TYPE_CHECKING:
     from common.models.tokenizer import Tokenizer
@@ -97,6 +100,8 @@ class Service:
         FaultError for what cannot be made a prompt, and for options that cannot be had."""
         parameter = "messages" if request.kind is RequestKind.CHAT else "prompt"
         self._check_tools(request)
+        self._check_bias(request.sampling)
+        constraint = self._constraint(request)
         context = self.context
         choices: list[Choice] = []
         for source in request.prompts or (request.messages,):
@@ -117,7 +122,7 @@ class Service:
             if request.tools and prompt.private is not None:
                 raise wrong("tools", "private text is answered by the draft model alone, which calls no tools")
             echo = self._echo(source) if request.echo else ""
-            choices += [self._choice(request, prompt, index, echo) for index in range(request.count)]
+            choices += [self._choice(request, prompt, index, echo, constraint) for index in range(request.count)]
         return choices
 
     async def answer(self, choice: Choice, emit: Emit) -> FinishedAnswer:
@@ -161,7 +166,35 @@ class Service:
         except MisuseError as error:
             raise wrong("tools" if request.tools else "messages", str(error), "unsupported_parameter") from error
 
-    def _choice(self, request: CompletionRequest, prompt: SplitPrompt, index: int, echo: str) -> Choice:
+    def _constraint(self, request: CompletionRequest) -> Constraint | None:
+        """What the answer must match: what the request says, or calls where one must be made. Raises FaultError for a
+        constraint that cannot be compiled, before any server is asked."""
+        if request.must_call:
+            name = "tool_choice"
+            try:
+                grammar = self._format.call_grammar(request.must_call, several=request.parallel_calls)
+            except MisuseError as error:
+                raise wrong(name, str(error), "unsupported_value") from error
+            constraint = Constraint(Grammar.LARK, grammar)
+        elif request.form is not None:
+            name, constraint = request.form
+        else:
+            return None
+        try:
+            self._client.constrain(constraint)
+        except PeerError as error:
+            raise wrong(name, str(error)) from error
+        return constraint
+
+    def _check_bias(self, sampling: Sampling) -> None:
+        """Raises FaultError for tokens that the target does not have."""
+        most = max((token for token, _ in sampling.logit_bias), default=0)
+        if most >= self._client.description.vocab_size:
+            raise wrong("logit_bias", f"'logit_bias' names token {most}, which lies outside the vocabulary")
+
+    def _choice(
+        self, request: CompletionRequest, prompt: SplitPrompt, index: int, echo: str, constraint: Constraint | None
+    ) -> Choice:
         room = self.context - len(prompt.tokens)
         limit = room if request.max_new_tokens is None else min(request.max_new_tokens, room)
         sampling = request.sampling_of(index)
@@ -172,13 +205,15 @@ class Service:
                 rule=self._defaults.rule or default_rule(sampling.temperature),
                 sampling=sampling,
                 stop=request.stop,
+                constraint=constraint,
             )
             self._client.require_rule(options.rule)
             form = self._form(request, prompt)
         except MisuseError as error:
             raise wrong(None, str(error)) from error
-        # Whatever an app does for a call cannot be undone, so the draft alone makes none.
-        is_verified = bool(request.tools) or self._defaults.when_offline is WhenOffline.REFUSE
+        # Whatever an app does for a call or with data cannot be undone, so the draft alone makes none.
+        must_be_verified = bool(request.tools) or constraint is not None
+        is_verified = must_be_verified or self._defaults.when_offline is WhenOffline.REFUSE
         return Choice(prompt, options, form, is_verified, echo)
 
     def _form(self, request: CompletionRequest, prompt: SplitPrompt) -> TextForm:

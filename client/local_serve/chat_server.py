@@ -21,7 +21,7 @@ from client.local_serve.messages import AsyncConnection, ConnectionLostError, Fi
 from client.private.router import PrivacyRouter
 from client.private.spans import SplitPrompt
 from common.protocol.errors import OutriderError
-from common.protocol.messages import Settings
+from common.protocol.messages import Constraint, Settings
 from common.protocol.sampling import Sampling
 
 _PROVISIONAL_INTERVAL_S = 0.04
@@ -116,4 +116,10 @@ class ChatServer:
 
 
 def _settings(fields: Fields) -> Settings:
-    return Settings(**{**fields, "stop": tuple(fields["stop"]), "sampling": Sampling(**fields["sampling"])})
+    sampling, constraint = fields["sampling"], fields["constraint"]
+    read = {
+        "stop": tuple(fields["stop"]),
+        "sampling": Sampling(**{**sampling, "logit_bias": tuple(map(tuple, sampling["logit_bias"]))}),
+        "constraint": None if constraint is None else Constraint(**constraint),
+    }
+    return Settings(**{**fields, **read})

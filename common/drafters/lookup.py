@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from common.drafters.best_first import Expansion
+from common.drafters.constrained import allowed_proposals
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import Proposal, TreeView
 
@@ -66,7 +67,7 @@ class LookupDrafter:
             parent = -len(proposals)
             self._open[len(view.tokens) + depth] = (token, length)
             depth += 1
-        return proposals
+        return allowed_proposals(view, proposals)
 
     def _match(self, tail: list[int]) -> tuple[int, int]:
         """The longest suffix of `tail` that was seen before: its length, and the position after it."""

@@ -14,6 +14,7 @@ server does not send it again.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -24,6 +25,7 @@ from common.codec import decode
 from common.draft_models.medusa import KIND, RANKS, MedusaDraft, Ranks, load_medusa, sparse_tree
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
+from common.drafters.constrained import allowed_proposals
 from common.drafters.drafter import NOTHING
 from common.drafters.load import DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
@@ -96,7 +98,7 @@ class MedusaDrafter:
         offered = [[token for token, _ in offer.candidates] for offer in self._offers]
         if any(token not in tokens for token, tokens in zip(said, offered, strict=False)):
             return ()
-        return self._propose(view, offered[len(said) :])
+        return allowed_proposals(view, self._propose(view, offered[len(said) :]))
 
     def _follow(self, tokens: tuple[int, ...]) -> None:
         if self._tokens != tokens[: len(self._tokens)]:
@@ -120,8 +122,9 @@ class MedusaDrafter:
     def _offer(self, newest: int, view: TreeView) -> list[Ranked]:
         heads, hidden = range(self._draft.config.heads), self._hidden[newest]
         logits = torch.stack([self._draft.logits(head, hidden, self._target_head) for head in heads])
-        rule = "greedy" if RULES[view.rule].grouped else view.rule
-        self._ranking = self._rank(rule, view.sampling, RANKS, None, self._trust)
+        # A head does not know the tokens before its own, so that proposals are held to a constraint afterwards.
+        seen = replace(view, rule="greedy" if RULES[view.rule].grouped else view.rule, constraint=None)
+        self._ranking = self._rank(seen, RANKS, None, self._trust)
         return self._ranking.offers(logits, [newest + 2 + head for head in heads], [view.tokens] * len(heads))
 
     def _propose(self, view: TreeView, offered: Sequence[Sequence[int]]) -> list[Proposal]:

@@ -58,16 +58,16 @@ class Ranking(Protocol[Offer]):
         ...
 
 
-Rank = Callable[[str, Sampling, int, torch.Tensor | None, NoiseTrust], Ranking[Any]]
+Rank = Callable[[TreeView, int, torch.Tensor | None, NoiseTrust], Ranking[Any]]
 """Chooses a ranking, as `ranking_for` does."""
 
 
-def ranking_for(
-    rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
-) -> Ranking[Any]:
-    """The ranking for a rule and its sampling. `columns`: the tokens of the logits' columns, None for the target's
-    whole vocabulary; `trust`: the drafter's learnt weights of noise, which outlive the ranking."""
-    processed = _Processed(sampling, columns)
+def ranking_for(view: TreeView, children: int, columns: torch.Tensor | None, trust: NoiseTrust) -> Ranking[Any]:
+    """The ranking for a view's rule and for what processes the target's logits there. `columns`: the tokens of the
+    logits' columns, None for the target's whole vocabulary; `trust`: the drafter's learnt weights of noise, which
+    outlive the ranking."""
+    rule, sampling = view.rule, view.sampling
+    processed = _Processed(Processors(sampling, view.prompt_length, view.constraint, columns), columns)
     if RULES[rule].grouped:
         return Drawn(processed, sampling)
     if rule == "coupled" and sampling.temperature:
@@ -78,18 +78,13 @@ def ranking_for(
 class _Processed:
     """The processors, over a network's columns."""
 
-    def __init__(self, sampling: Sampling, columns: torch.Tensor | None):
-        self._processors = Processors(sampling)
+    def __init__(self, processors: Processors, columns: torch.Tensor | None):
+        self._processors = processors
         self._columns = columns
-        self._places = {token: place for place, token in enumerate([] if columns is None else columns.tolist())}
-        self.needs_tokens = self._processors.penalise
+        self.needs_tokens = processors.needs_tokens
 
     def logps(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
         """Log-probabilities, `[rows, columns]`."""
-        if self.needs_tokens and self._columns is not None:
-            # Tokens beyond the last column are left alone.
-            none = len(self._places)
-            before = [[self._places.get(token, none) for token in tokens] for tokens in before]
         return torch.log_softmax(self._processors(logits, before), dim=-1)
 
     def top(
@@ -167,8 +162,9 @@ class Drawn:
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
         tokens, logps = self._processed.top(logits, before, 1 if self._certain else _DRAWN_FROM)
-        likely = np.exp(_SHARPENED * (logps - logps[:, :1]))
-        weights = np.ceil(likely / likely.sum(-1, keepdims=True) * _WEIGHTS).astype(int)
+        # Where a constraint forbids all of them, which are few in a trimmed vocabulary, nothing is drawn.
+        likely = np.nan_to_num(np.exp(_SHARPENED * (logps - logps[:, :1])))
+        weights = np.ceil(likely / np.maximum(likely.sum(-1, keepdims=True), 1.0) * _WEIGHTS).astype(int)
         rows = zip(tokens.tolist(), weights.tolist(), np.count_nonzero(weights, axis=1), strict=True)
         return [Draw(tuple(row[:kept]), tuple(shares[:kept])) for row, shares, kept in rows]
 

@@ -19,7 +19,6 @@ from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
-from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, Proposal, TreeView
 
 _CHUNK = 512  # committed tokens of one forward
@@ -87,7 +86,7 @@ class TreeDrafter:
         self._rank = rank
         self._trust = NoiseTrust()
         self._ranking: Ranking[Any] | None = None
-        self._ranked_for: tuple[str, Sampling] | None = None
+        self._ranked_for: tuple[Any, ...] | None = None
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         ranking = self._choose_ranking(view)
@@ -104,11 +103,11 @@ class TreeDrafter:
         return ranking.choose(view, {0: self._root_offer, **offers}, self.expansion)
 
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
-        """The ranking for the view's rule and sampling. Offers that were computed for others are dropped."""
-        if self._ranking is None or self._ranked_for != (view.rule, view.sampling):
-            columns, children = self._network.columns, self.expansion.children
-            self._ranking = self._rank(view.rule, view.sampling, children, columns, self._trust)
-            self._ranked_for = view.rule, view.sampling
+        """The ranking for how the target chooses in this view. Offers that were computed for others are dropped."""
+        how = (view.rule, view.sampling, view.constraint, view.prompt_length)
+        if self._ranking is None or self._ranked_for != how:
+            self._ranking = self._rank(view, self.expansion.children, self._network.columns, self._trust)
+            self._ranked_for = how
             self._prune(set())
             self._root_offer = None
         return self._ranking

@@ -101,6 +101,10 @@ class PlainTokenizer:
         }
         return json.dumps(kept).encode()
 
+    @property
+    def definition(self) -> str:
+        return self._backend.to_str()
+
     def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
         return {"input_ids": self._backend.encode(text, add_special_tokens=add_special_tokens).ids}
 
@@ -130,6 +134,13 @@ class PlainTokenizer:
             template = self._chat.tool_template
         text = render(template, conversation, {**self._variables, **variables}, tools)
         return self(text, add_special_tokens=False)["input_ids"] if tokenize else text
+
+
+def definition_of(tokenizer: Any) -> str | None:
+    """A tokenizer in the tokenizers library's JSON, without padding and truncation; None where it has ways of its
+    own."""
+    plain = tokenizer if isinstance(tokenizer, PlainTokenizer) else plain_tokenizer(tokenizer)
+    return None if plain is None else plain.definition
 
 
 def plain_tokenizer(theirs: "PreTrainedTokenizerBase") -> PlainTokenizer | None:

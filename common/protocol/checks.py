@@ -6,6 +6,7 @@ It may know the terms that a server offers, and no session.
 import math
 from collections.abc import Iterable, Sequence
 
+from common.protocol.constraint import Grammar
 from common.protocol.draft_state import DIMENSIONS, WIRE_DTYPES, max_bytes
 from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
@@ -30,6 +31,7 @@ from common.protocol.tree import FIRST_SERVER_NODE_ID
 SESSION_NAME_LENGTHS = range(16, 65)
 _MAX_STOP_STRINGS = 16
 _MAX_STOP_STRING_CHARACTERS = 256  # characters
+_MAX_CONSTRAINT_CHARACTERS = 1 << 18
 _MAX_DRAWN_FROM = 256  # tokens of one Draw
 _MAX_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MAX_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
@@ -72,7 +74,7 @@ def check_open(opened: Open, terms: Terms) -> None:
     check_sequence(opened.tokens, terms)
     if not 0 < opened.prompt_length <= len(opened.tokens):
         raise PeerError(f"prompt_length {opened.prompt_length} does not fit {len(opened.tokens)} tokens")
-    check_settings(opened.settings)
+    check_settings(opened.settings, terms)
     if opened.state is not None:
         _check_state_request(opened.state)
 
@@ -109,7 +111,8 @@ def prompt_fault(length: int, context: int) -> str:
     )
 
 
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: Settings, terms: Terms | None = None) -> None:
+    """Without `terms`, as far as that is possible without a target's."""
     if settings.rule not in RULES:
         raise _unknown("rule", settings.rule, RULES)
     if settings.idle and settings.idle not in IDLE_POLICIES:
@@ -117,12 +120,34 @@ def check_settings(settings: Settings) -> None:
     sampling_fault = rule_fault(settings.rule, settings.sampling)
     if sampling_fault:
         raise PeerError(sampling_fault, FailureCode.INVALID)
+    biased = [token for token, _ in settings.sampling.logit_bias]
+    if terms is not None and max(biased, default=0) >= terms.vocab_size:
+        raise PeerError(
+            f"logit-bias names token {biased[-1]}, outside the target's vocabulary of {terms.vocab_size}",
+            FailureCode.INVALID,
+        )
+    _check_constraint(settings, terms)
     if settings.max_new_tokens < 0:
         raise PeerError("max_new_tokens must be at least 0", FailureCode.INVALID)
     if len(settings.stop) > _MAX_STOP_STRINGS:
         raise PeerError(f"at most {_MAX_STOP_STRINGS} stop strings are allowed", FailureCode.INVALID)
     if not all(0 < len(string) <= _MAX_STOP_STRING_CHARACTERS for string in settings.stop):
         raise PeerError(f"a stop string must have 1 to {_MAX_STOP_STRING_CHARACTERS} characters", FailureCode.INVALID)
+
+
+def _check_constraint(settings: Settings, terms: Terms | None) -> None:
+    constraint = settings.constraint
+    if constraint is None:
+        return
+    if constraint.grammar not in list(Grammar):
+        raise _unknown("grammar", constraint.grammar, list(Grammar))
+    if len(constraint.text) > _MAX_CONSTRAINT_CHARACTERS:
+        raise PeerError(
+            f"a constraint has {len(constraint.text)} characters, more than the {_MAX_CONSTRAINT_CHARACTERS} allowed",
+            FailureCode.INVALID,
+        )
+    if terms is not None:
+        terms.constrain(constraint)
 
 
 def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:

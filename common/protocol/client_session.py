@@ -4,9 +4,10 @@ Knows no drafter, no link and no clock. Methods that address the server return t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from common.protocol.checks import check_commit, check_state
+from common.protocol.constraint import Constrain, no_constraints
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -40,6 +41,7 @@ class Limits:
     vocab_size: int
     context: int  # tokens of the longest sequence
     max_nodes: int  # live nodes of one tree
+    constrain: Constrain = no_constraints
 
 
 class ClientSession:
@@ -180,7 +182,7 @@ class ClientSession:
         self._advance(Lost)
 
     def view(self) -> TreeView:
-        return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
+        return self.tree.view().drafted_for(self._settings, self._prompt_length, self._constraint)
 
     @property
     def answer(self) -> list[int]:
@@ -233,6 +235,7 @@ class ClientSession:
         self.passes = 0
         self._cancelled = False
         self._settings = settings
+        self._constraint = self._limits.constrain(settings.constraint)
         self.tree.grouped = RULES[settings.rule].grouped
         self._prompt_length = tree.frontier
         self._acknowledged = tree.frontier

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from common.protocol.sampling import LIKELIEST, Sampling
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 LEAST_LOGP = -100.0
 """The least log-probability of a node. Less likely tokens are practically impossible, and with this bound sums over the
@@ -34,6 +34,15 @@ class FailureCode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Constraint:
+    """What an answer must match from its first token to its end: `text` is a JSON schema, a regular expression or a
+    grammar in Lark's notation, as `grammar` says."""
+
+    grammar: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one answer. `idle` names an idle policy, empty for the server's default.
 
@@ -46,6 +55,7 @@ class Settings:
     stop: tuple[str, ...] = ()
     idle: str = ""
     sampling: Sampling = LIKELIEST
+    constraint: Constraint | None = None
 
     @property
     def wants_state_alone(self) -> bool:

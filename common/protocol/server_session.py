@@ -6,7 +6,6 @@ server keeps K/V of exactly that many; it raises it for K/V that another session
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from common.protocol.acceptance import AcceptanceEstimator
 from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
@@ -155,7 +154,7 @@ class ServerSession:
         tokens = (*self.tree.tokens[: extend.keep], *extend.tokens)
         check_prompt(len(tokens), self._terms)
         check_sequence(tokens, self._terms)
-        check_settings(extend.settings)
+        check_settings(extend.settings, self._terms)
         self.tree.rewrite(extend.keep, extend.tokens)
         self.processed = min(self.processed, extend.keep, len(tokens) - extend.settings.wants_choice)
         if self.feed is not None:
@@ -219,7 +218,7 @@ class ServerSession:
         # Nodes past the limit cannot be committed.
         last = self.limit - 1
         nodes = likeliest(self.tree, budget - len(chain), last)
-        verify_input = make_verify_input(self.tree, nodes, self._settings.rule, self._settings.sampling, last)
+        verify_input = make_verify_input(self.tree, nodes, self._settings, last, self._prompt_length, self._constraint)
         return ScheduledTokens(self.processed, chain, verify_input, self.epoch)
 
     def complete(self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float) -> PassResult:
@@ -257,7 +256,7 @@ class ServerSession:
         """
         if not self.may_server_draft or (in_pass and not self._idle.overlaps):
             return None
-        return replace(self.tree.view(), rule=self._settings.rule, sampling=self._settings.sampling)
+        return self.tree.view().drafted_for(self._settings, self._prompt_length, self._constraint)
 
     def add_server_draft(self, epoch: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
         """Adds proposals that were drafted from `view` in `epoch`; void where the sequence was replaced since."""
@@ -338,6 +337,7 @@ class ServerSession:
         self.turn = turn
         self._prompt_length = prompt_length
         self._settings = settings
+        self._constraint = self._terms.constrain(settings.constraint)
         self.tree.grouped = RULES[settings.rule].grouped
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence

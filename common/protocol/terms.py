@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from common.protocol.constraint import Constrain, no_constraints
 from common.protocol.draft_state import StateKind
 from common.protocol.ends import Detokenise
 from common.protocol.errors import PeerError
@@ -25,6 +26,7 @@ class Terms:
     context: int  # tokens of the longest sequence
     end_tokens: frozenset[int]
     detokenise: Detokenise
+    constrain: Constrain = no_constraints
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
     max_nodes: int = 512  # live nodes of one tree that a client may grow

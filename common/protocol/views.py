@@ -1,10 +1,11 @@
 """The input and output of a drafter: a view of a session, and proposals. Immutable, so that a drafter may run in
 another thread than its session."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
-from common.protocol.messages import Draw
+from common.protocol.constraint import AnswerConstraint
+from common.protocol.messages import Draw, Settings
 from common.protocol.sampling import LIKELIEST, Sampling
 
 
@@ -24,7 +25,8 @@ class NodeView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """A snapshot of the committed sequence and the live nodes, parents first, and how the target will choose: by
-    `rule`, from logits that `sampling` has processed. While a drafter writes `alone`, no target verifies: the last
+    `rule`, from logits that `sampling` has processed, among the tokens that `constraint` allows in the answer, which
+    begins at position `prompt_length`. While a drafter writes `alone`, no target verifies: the last
     `provisional` tokens of the sequence are the drafter's own, or private, and no target has seen them."""
 
     tokens: tuple[int, ...]
@@ -33,6 +35,18 @@ class TreeView:
     sampling: Sampling = LIKELIEST
     alone: bool = False
     provisional: int = 0
+    prompt_length: int = 0
+    constraint: AnswerConstraint | None = None
+
+    def drafted_for(self, settings: Settings, prompt_length: int, constraint: AnswerConstraint | None = None) -> Self:
+        """The same view of an answer that is decoded by these settings."""
+        return replace(
+            self,
+            rule=settings.rule,
+            sampling=settings.sampling,
+            prompt_length=prompt_length,
+            constraint=constraint,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from common.protocol.messages import (
     Ack,
     Cancel,
     Commit,
+    Constraint,
     Draw,
     Extend,
     Failed,
@@ -167,7 +168,8 @@ def _settings_frame(settings: Settings) -> pb.Settings:
         rule=settings.rule,
         stop=settings.stop,
         idle=settings.idle,
-        sampling=pb.Sampling(**asdict(settings.sampling)),
+        sampling=_sampling_frame(settings.sampling),
+        constraint=None if settings.constraint is None else pb.Constraint(**asdict(settings.constraint)),
     )
 
 
@@ -175,11 +177,29 @@ def _settings(settings: pb.Settings | None) -> Settings:
     if settings is None:
         raise PeerError("an answer is asked for without settings")
     sampling = _sampling(settings.sampling) if settings.HasField("sampling") else LIKELIEST
-    return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle, sampling)
+    asked = settings.constraint if settings.HasField("constraint") else None
+    constraint = None if asked is None else Constraint(asked.grammar, asked.text)
+    return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle, sampling, constraint)
+
+
+def _sampling_frame(sampling: Sampling) -> pb.Sampling:
+    bias = sampling.logit_bias
+    fields = {**asdict(sampling), "logit_bias": [pb.LogitBias(token=token, bias=value) for token, value in bias]}
+    return pb.Sampling(**fields)
 
 
 def _sampling(frame: pb.Sampling) -> Sampling:
-    return Sampling(frame.temperature, frame.top_k, frame.top_p, frame.min_p, frame.repetition_penalty, frame.seed)
+    return Sampling(
+        frame.temperature,
+        frame.top_k,
+        frame.top_p,
+        frame.min_p,
+        frame.repetition_penalty,
+        frame.seed,
+        frame.presence_penalty,
+        frame.frequency_penalty,
+        tuple((each.token, each.bias) for each in frame.logit_bias),
+    )
 
 
 def _state_request_frame(request: StateRequest) -> pb.StateRequest:

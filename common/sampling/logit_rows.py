@@ -31,14 +31,14 @@ class LogitRows:
         self._verify_input = verify_input
         self._logits = logits
         self._likeliest = likeliest
-        self._processors = Processors(verify_input.sampling)
+        self._processors = Processors(verify_input.sampling, verify_input.prompt_length, verify_input.constraint)
         self._processed: dict[int, torch.Tensor] = {}
 
     def choice(self, row: int) -> int:
         self._check(row)
         sampling = self._verify_input.sampling
         if not sampling.temperature:
-            return int(self._scores(row).argmax()) if self._processors.penalise else self._likeliest[row]
+            return self._likeliest[row] if self._processors.keep_argmax else int(self._scores(row).argmax())
         scores = self._scores(row)
         kept = scores.isfinite().nonzero().squeeze(-1)
         noise = gumbel(sampling.seed, self._verify_input.frontier + len(self._verify_input.path(row)), kept)
@@ -60,7 +60,7 @@ class LogitRows:
     def _scores(self, row: int) -> torch.Tensor:
         """Processed logits, float32 `[vocabulary]`."""
         if row not in self._processed:
-            before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.penalise else ()
+            before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.needs_tokens else ()
             self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
         return self._processed[row]
 

@@ -1,62 +1,124 @@
-"""From logits to the distribution that tokens are sampled from: transformers' own processors, in its order.
+"""From logits to the distribution that tokens are sampled from: transformers' own processors where it has them.
 
-At temperature 0 only the repetition penalty is applied: the others never change the argmax.
+At temperature 0 only what may change the argmax is applied: bias, penalties and the answer's constraint.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from common.protocol.constraint import AnswerConstraint
 from common.protocol.sampling import Sampling
 
 if TYPE_CHECKING:
     from transformers import LogitsProcessorList
 
 
+_NO_TOKENS: Any = torch.empty(0)
+
+
 class Processors:
-    def __init__(self, sampling: Sampling):
-        self.penalise = sampling.repetition_penalty != 1.0
+    """`columns`: the tokens of the logits' columns, None where these are the target's vocabulary. `prompt_length`:
+    where the answer begins, of which `constraint`, presence and frequency penalty know."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        prompt_length: int = 0,
+        constraint: AnswerConstraint | None = None,
+        columns: torch.Tensor | None = None,
+    ):
+        self.needs_tokens = sampling.looks_back or constraint is not None
         """Whether processing depends on the tokens before a row."""
-        self._each = _processors(sampling) if self.penalise or sampling.temperature > 0 else None
+        self.keep_argmax = not self.needs_tokens and not sampling.logit_bias and not sampling.temperature
+        """Whether the likeliest token stays what it is."""
+        self._sampling = sampling
+        self._prompt_length = prompt_length
+        self._constraint = constraint
+        self._columns = columns
+        self._places = {token: place for place, token in enumerate([] if columns is None else columns.tolist())}
+        self._penalty, self._warpers = _penalty(sampling), _warpers(sampling)
 
     def __call__(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Processed logits, float32 as `logits [rows, vocabulary]`, -inf where filtered out.
+        """Processed logits, float32 as `logits [rows, columns]`, -inf where filtered out.
 
-        `before`: all tokens before each row's next one; ignored unless `penalise`.
+        `before`: all tokens before each row's next one; ignored unless `needs_tokens`.
         """
-        if not self._each:  # which an empty list is too
-            return logits.float()
-        ids = _aligned(before, logits.device) if self.penalise else torch.empty(0)
-        processed: torch.Tensor = self._each(ids, logits.float())  # type: ignore[arg-type]
-        return processed
+        scores = logits.float()
+        if self._sampling.logit_bias:
+            scores = scores + self._bias(scores)
+        if self._penalty:
+            scores = self._penalty(_aligned([self._places_of(tokens) for tokens in before], scores.device), scores)
+        if self._sampling.presence_penalty or self._sampling.frequency_penalty:
+            scores = scores - torch.stack([self._repeated(tokens, scores) for tokens in before])
+        if self._constraint is not None:
+            allowed = torch.stack([self._allowed(self._constraint, tokens) for tokens in before])
+            scores = scores.masked_fill(~allowed.to(scores.device), -torch.inf)
+        return self._warpers(_NO_TOKENS, scores) if self._warpers else scores
+
+    def _places_of(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Columns of tokens; one beyond the last for a token that has none, which transformers leaves alone."""
+        return tokens if self._columns is None else [self._places.get(token, len(self._places)) for token in tokens]
+
+    def _bias(self, like: torch.Tensor) -> torch.Tensor:
+        return self._spread(dict(self._sampling.logit_bias), like)
+
+    def _repeated(self, tokens: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+        """OpenAI's presence and frequency penalty of one row, `[columns]`."""
+        sampling = self._sampling
+        counts = Counter(tokens[self._prompt_length :])
+        return self._spread(
+            {token: sampling.presence_penalty + count * sampling.frequency_penalty for token, count in counts.items()},
+            like,
+        )
+
+    def _spread(self, values: dict[int, float], like: torch.Tensor) -> torch.Tensor:
+        """`[columns]`: the value of each column's token, 0 where it has none."""
+        width = like.shape[-1]
+        spread = torch.zeros(width, dtype=like.dtype)
+        placed = dict(zip(self._places_of(list(values)), values.values(), strict=True))
+        for place, value in placed.items():
+            if place < width:
+                spread[place] = value
+        return spread.to(like.device)
+
+    def _allowed(self, constraint: AnswerConstraint, tokens: Sequence[int]) -> torch.Tensor:
+        allowed = torch.from_numpy(constraint.allowed(tokens[self._prompt_length :]))
+        return allowed if self._columns is None else allowed[self._columns.cpu()]
 
 
-def _processors(sampling: Sampling) -> "LogitsProcessorList":
-    # Only now: most answers are greedy, and this import takes a second.
+def _penalty(sampling: Sampling) -> "LogitsProcessorList | None":
+    if sampling.repetition_penalty == 1.0:
+        return None
+    # Only now, as below: most answers are greedy, and this import takes a second.
+    from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor
+
+    return LogitsProcessorList([RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))])
+
+
+def _warpers(sampling: Sampling) -> "LogitsProcessorList | None":
+    if sampling.temperature <= 0:
+        return None
     from transformers import (
         LogitsProcessorList,
         MinPLogitsWarper,
-        RepetitionPenaltyLogitsProcessor,
         TemperatureLogitsWarper,
         TopKLogitsWarper,
         TopPLogitsWarper,
     )
 
-    processors = LogitsProcessorList()
-    if sampling.repetition_penalty != 1.0:
-        processors.append(RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty)))
-    if sampling.temperature <= 0:
-        return processors
+    warpers = LogitsProcessorList()
     if sampling.temperature != 1.0:
-        processors.append(TemperatureLogitsWarper(float(sampling.temperature)))
+        warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
     if sampling.top_k:
-        processors.append(TopKLogitsWarper(sampling.top_k))
+        warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1.0:
-        processors.append(TopPLogitsWarper(float(sampling.top_p)))
+        warpers.append(TopPLogitsWarper(float(sampling.top_p)))
     if sampling.min_p > 0.0:
-        processors.append(MinPLogitsWarper(float(sampling.min_p)))
-    return processors
+        warpers.append(MinPLogitsWarper(float(sampling.min_p)))
+    return warpers
 
 
 def _aligned(before: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:

@@ -20,6 +20,7 @@ from common.protocol.messages import PROTOCOL_VERSION
 from common.protocol.rules import RULES
 from common.protocol.terms import StateKinds, Terms, no_state
 from common.rpc.description import ServerDescription
+from common.sampling.grammar import Grammars
 from server.models.bundles import (
     OfferedBundle,
     check_names_differ,
@@ -69,12 +70,14 @@ class Offer:
 
     def terms(self, options: SessionOptions, capacity: int, state_kinds: StateKinds = no_state) -> Terms:
         """What sessions are offered by a server whose cache holds `capacity` tokens."""
+        end_tokens = frozenset(self.card.end_tokens)
         return Terms(
             fingerprint=self.card.fingerprint,
             vocab_size=self.card.vocab_size,
             context=min(self.card.context, capacity),
-            end_tokens=frozenset(self.card.end_tokens),
+            end_tokens=end_tokens,
             detokenise=lambda tokens: str(self.tokenizer.decode(list(tokens))),
+            constrain=Grammars(self.tokenizer, self.card.vocab_size, end_tokens),
             idle=options.idle,
             run_ahead=options.run_ahead,
             state_kinds=state_kinds,

@@ -37,6 +37,8 @@ _FAILED = "the server could not compute this answer; try again"
 _NO_MEMORY = "the server's device has no memory left for this answer; try again later or shorten the prompt"
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_MOST_FORCED = 64  # tokens that one pass commits for nothing
+
 _MEMORY_RETRY_S = 1.0
 """Other sessions' passes go on meanwhile, and whatever else uses the device may give memory back."""
 
@@ -89,6 +91,7 @@ class Target:
                     has_nodes = len(each.verify_input.tokens) > 1
                     outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
                     continue
+                chosen = _with_forced(chosen, each.verify_input)
                 outcomes.append(chosen)
                 behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
                 moved_from += [int(behind_chain[index]) for index in path]
@@ -106,6 +109,14 @@ class Target:
         if len(scheduled) == 1:
             return [fault]
         return [self.verify([each])[0] for each in scheduled]
+
+
+def _with_forced(chosen: list[int], verify_input: VerifyInput) -> list[int]:
+    """The tokens that a pass commits, with those behind them that the answer's constraint leaves no choice about."""
+    if verify_input.constraint is None:
+        return chosen
+    answer = verify_input.seen[verify_input.prompt_length :]
+    return [*chosen, *verify_input.constraint.forced([*answer, *chosen], _MOST_FORCED)]
 
 
 def _fault_of(error: Exception) -> PeerError:

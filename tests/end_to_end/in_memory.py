@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import torch
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from client.conversation import Conversation
 from client.drafting.loop import DraftingLoop
@@ -15,6 +16,7 @@ from common.drafters.drafter import Drafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.client_session import ClientSession, Limits
+from common.protocol.constraint import Constrain, no_constraints
 from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
 from common.rpc.traffic import Traffic
@@ -60,6 +62,7 @@ class LocalServer:
         end_tokens: frozenset[int] = frozenset(),
         dtype: torch.dtype = torch.float64,
         drafts: Sequence[DraftModel] = (),
+        constrain: Constrain = no_constraints,
     ):
         self.model = load_causal_lm(checkpoint, dtype=dtype)
         self.vocab = self.model.config.vocab_size
@@ -71,12 +74,14 @@ class LocalServer:
             CONTEXT,
             end_tokens,
             detokenise=str,
+            constrain=constrain,
             max_nodes=MAX_NODES,
             state_kinds=self._maker.kinds,
         )
         self.sessions = Sessions(terms, ServingLimits(max_sessions=16, pass_tokens=96), CAPACITY)
         self.counters = self.sessions.counters
         self._target = Target(packed)
+        self._constrain = constrain
         self._numbers = iter(range(10**6))
         self._truths: dict[tuple[tuple[int, ...], int, tuple[int, ...]], tuple[int, ...]] = {}
 
@@ -93,7 +98,7 @@ class LocalServer:
 
     @asynccontextmanager
     async def converse(self, drafter: Drafter | None, policy: Policy = STREAM) -> AsyncIterator[Conversation]:
-        limits = Limits("f", self.vocab, CONTEXT, MAX_NODES)
+        limits = Limits("f", self.vocab, CONTEXT, MAX_NODES, self._constrain)
         state = None if drafter is None else drafter.state
         session = ClientSession(f"session number {next(self._numbers)}", limits, state)
         wire = Wire(self._engine)
@@ -106,13 +111,20 @@ class LocalServer:
             wire.close()
 
     def truth(self, prompt: Sequence[int], length: int, end_tokens: Sequence[int] = ()) -> tuple[int, ...]:
-        """The greedy answer of transformers' own `generate`; generated once, for many tests ask for the same."""
+        """What `generate` says; generated once, for many tests ask for the same."""
         asked = tuple(prompt), length, tuple(end_tokens)
         if asked not in self._truths:
-            self._truths[asked] = self._generate(*asked)
+            self._truths[asked] = self.generate(*asked)
         return self._truths[asked]
 
-    def _generate(self, prompt: tuple[int, ...], length: int, end_tokens: tuple[int, ...]) -> tuple[int, ...]:
+    def generate(
+        self,
+        prompt: tuple[int, ...],
+        length: int,
+        end_tokens: tuple[int, ...] = (),
+        processors: Sequence[LogitsProcessor] = (),
+    ) -> tuple[int, ...]:
+        """The greedy answer of transformers' own `generate`."""
         generated = self.model.generate(
             torch.tensor([prompt]),
             attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
@@ -120,5 +132,6 @@ class LocalServer:
             do_sample=False,
             eos_token_id=list(end_tokens) or None,
             pad_token_id=0,
+            logits_processor=LogitsProcessorList(processors),
         )
         return tuple(generated[0, len(prompt) :].tolist())

@@ -3,6 +3,7 @@
 Knows tokenizers; it may not know sessions or HTTP.
 """
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from secrets import choice, token_hex
@@ -75,6 +76,22 @@ class AnswerFormat:
                 "it cannot be told how this target writes tool calls; start `outrider serve` with --tool-parser "
                 f"and one of: {', '.join(SYNTAXES)}"
             )
+
+    def call_grammar(self, tools: Sequence[Mapping[str, Any]], *, several: bool) -> str:
+        """What an answer of nothing but calls of these tools is, in Lark's notation. Raises MisuseError where it cannot
+        be told."""
+        self.require_tools()
+        if self._syntax is None:
+            raise MisuseError(
+                "this target's calls can be found but not forced; start `outrider serve` with --tool-parser and one "
+                f"of: {', '.join(SYNTAXES)}"
+            )
+        special = {text: number for number, text in self._special_tokens.items()}
+
+        def mark(text: str) -> str:
+            return f"<[{special[text]}]>" if text in special else json.dumps(text)
+
+        return self._syntax.grammar([tool["function"] for tool in tools], mark, several=several)
 
     def parser(self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> AnswerParser:
         """For the answer to a conversation of these tokens. Calls are found only if there are tools. May take a second

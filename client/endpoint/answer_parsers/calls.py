@@ -3,12 +3,15 @@ until it is whole, and what turns out to be no call is content after all. Pure.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from client.endpoint.answer_parsers.growing_json import GrowingJson, ReadJson, read_json
 from client.endpoint.answer_parsers.pieces import NewId, Piece, TextPiece, ToolCall
+
+Mark = Callable[[str], str]
+"""A text that may be a special token of the tokenizer, as a grammar names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,9 @@ class ReadCalls:
 
 NO_CALL = ReadCalls((), 0)
 
+_NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+"""The arguments of a function that describes none."""
+
 
 class CallSyntax(Protocol):
     """How the models of a family write calls. `marks` are texts that may be special tokens of a tokenizer."""
@@ -41,6 +47,9 @@ class CallSyntax(Protocol):
 
     def begin(self, text: str, *, is_first: bool) -> int:
         """Where a call begins or may begin, the text's length if nowhere; `is_first`: nothing but calls precedes."""
+
+    def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
+        """What an answer of nothing but calls of these functions is, one call or `several`, in Lark's notation."""
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         """The calls at the beginning of a text; `NO_CALL` if it begins otherwise, None if only more text can tell.
@@ -94,6 +103,23 @@ class CallParser:
         text = text.lstrip() if self._follows_call else text
         self._is_first = self._follows_call = False
         return TextPiece(text)
+
+
+def calls_schema(functions: Sequence[Mapping[str, Any]], arguments: str = "arguments") -> dict[str, Any]:
+    """The JSON schema of a call of one of the functions, described as OpenAI does; `arguments` is the key of these."""
+    calls = [
+        {
+            "type": "object",
+            "properties": {
+                "name": {"const": function["name"]},
+                arguments: function.get("parameters") or _NOTHING,
+            },
+            "required": ["name", arguments],
+            "additionalProperties": False,
+        }
+        for function in functions
+    ]
+    return {"anyOf": calls}
 
 
 def as_call(value: Any) -> Call | None:

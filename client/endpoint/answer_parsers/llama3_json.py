@@ -5,11 +5,13 @@ An answer without the mark that is such an object counts as a call only of a fun
 Source: Meta's prompt format for JSON based tool calling, in the models' chat templates.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Call, ReadCalls, as_call
+from client.endpoint.answer_parsers.calls import NO_CALL, Call, Mark, ReadCalls, as_call, calls_schema
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
+from common.protocol.constraint import in_lark
 
 _MARK = "<|python_tag|>"
 
@@ -23,6 +25,10 @@ class Llama3Json:
         if is_first and text.startswith(("{", ";"), start):
             return start
         return first_begin(text, _MARK)
+
+    def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
+        start = 'start: call ("; " call)*' if several else "start: call"
+        return f"{start}\n{in_lark('call', calls_schema(functions, 'parameters'))}"
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         start = 0

@@ -5,11 +5,13 @@ Source: the instruct tokenizers of mistral-common.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, ReadCalls, as_call, make_call
+from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, calls_schema, make_call
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
+from common.protocol.constraint import in_lark
 
 _BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 
@@ -22,6 +24,11 @@ class Mistral:
 
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
+
+    def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
+        calls = {"type": "array", "items": calls_schema(functions), "minItems": 1}
+        limit = {} if several else {"maxItems": 1}
+        return f"start: {mark(_BEGIN)} calls\n{in_lark('calls', {**calls, **limit})}"
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN):

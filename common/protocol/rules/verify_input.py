@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from common.protocol.messages import Draw
+from common.protocol.constraint import AnswerConstraint
+from common.protocol.messages import Draw, Settings
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.protocol.tree_rows import Integers
@@ -27,10 +28,12 @@ class VerifyInput:
     tokens: Sequence[int] | Integers  # of each row
     parents: Sequence[int] | Integers  # the row of each row's parent, -1 for the root's
     draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row's children were drawn from
-    seen: tuple[int, ...] = ()  # the committed tokens, where a repetition penalty asks for them
+    seen: tuple[int, ...] = ()  # the committed tokens, where processors ask for them
     deferred: frozenset[int] = frozenset()
     """Rows of nodes whose group is in the tree, but not in this pass: the walk stops there, the next pass verifies
     it."""
+    prompt_length: int = 0
+    constraint: AnswerConstraint | None = None
     row_below: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
     """The row with a token below a row; made of the rows where it is not given."""
 
@@ -56,16 +59,29 @@ class VerifyInput:
 
 
 def make_verify_input(
-    tree: TokenTree, nodes: Sequence[int], rule: str, sampling: Sampling, last: float = math.inf
+    tree: TokenTree,
+    nodes: Sequence[int],
+    settings: Settings,
+    last: float = math.inf,
+    prompt_length: int = 0,
+    constraint: AnswerConstraint | None = None,
 ) -> VerifyInput:
     """The verify input of a pass over the tree's root and the `nodes` of these rows of the tree: parents first,
     siblings as they came. Nodes at positions from `last` on can never be committed."""
-    seen = tuple(tree.tokens) if sampling.repetition_penalty != 1.0 else ()
-    rows = tree.rows
+    rule, sampling, rows = settings.rule, settings.sampling, tree.rows
+    seen = tuple(tree.tokens) if sampling.looks_back or constraint is not None else ()
     if isinstance(nodes, range) and not tree.grouped:
         taken, below = slice(nodes.stop), rows.row_below if nodes.stop == len(rows) else {}
         return VerifyInput(
-            rule, sampling, tree.frontier, rows.tokens[taken], rows.parents[taken], {}, seen, row_below=below
+            rule,
+            sampling,
+            tree.frontier,
+            rows.tokens[taken],
+            rows.parents[taken],
+            seen=seen,
+            prompt_length=prompt_length,
+            constraint=constraint,
+            row_below=below,
         )
     places = dict(zip((-1, 0, *nodes), count(-1)))
     order = np.array([0, *nodes])
@@ -77,7 +93,7 @@ def make_verify_input(
         every = zip(range(len(rows)), rows.parents.tolist(), rows.depths.tolist(), strict=True)
         waiting = {places[above] for row, above, at in every if above in places and row not in places and at < depth}
     return VerifyInput(
-        rule,
+        settings.rule,
         sampling,
         tree.frontier,
         rows.tokens[order],
@@ -85,6 +101,8 @@ def make_verify_input(
         {places[row]: draw for row, draw in rows.draws.items() if places.get(row) in parents},
         seen,
         frozenset(waiting - {0}),
+        prompt_length,
+        constraint,
     )
 
 

@@ -16,7 +16,6 @@ from common.drafters.best_first import Candidates, Expansion
 from common.drafters.calibration import NoiseTrust, log_odds
 from common.drafters.ranking import Drawn, Perturbed, Ranked, Ranking, ranking_for
 from common.protocol.messages import Draw
-from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
 
 PLACES = ("first", "second", "later")
@@ -49,10 +48,8 @@ class OfferRecorder:
         self._groups: dict[tuple[int, ...], list[Proposal]] = {}
         self._trust = NoiseTrust()
 
-    def rank(
-        self, rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
-    ) -> Ranking[Any]:
-        ranking = ranking_for(rule, sampling, children, columns, trust)
+    def rank(self, view: TreeView, children: int, columns: torch.Tensor | None, trust: NoiseTrust) -> Ranking[Any]:
+        ranking = ranking_for(view, children, columns, trust)
         if isinstance(ranking, Perturbed):
             self._trust = trust
             return _RecordedPerturbed(ranking, self._offered)

@@ -5,7 +5,7 @@ The first two give the same answers by construction for the same prompt and seed
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from common.drafters.calibration import DRAWN, NoiseTrust
 from common.drafters.ranking import Rank, Ranking, ranking_for
 from common.protocol.sampling import Sampling
+from common.protocol.views import TreeView
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.acceptance import OfferOutcomes, OfferRecorder, Pairs, calibration_error, fit
 from netem.experiments.one_device.bench import CHAIN, PAPER_TREE, Bench, TimedRounds, ask_all, open_bench
@@ -68,11 +69,9 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(rows, outcomes, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 
-def by_probability(
-    rule: str, sampling: Sampling, children: int, columns: torch.Tensor | None, trust: NoiseTrust
-) -> Ranking[Any]:
+def by_probability(view: TreeView, children: int, columns: torch.Tensor | None, trust: NoiseTrust) -> Ranking[Any]:
     """The ranking of a drafter that knows the sampling but not its noise."""
-    return ranking_for("greedy", sampling, children, columns, trust)
+    return ranking_for(replace(view, rule="greedy"), children, columns, trust)
 
 
 def _asker(bench: Bench, system: SampledSystem, new_tokens: int, seed: int, outcomes: OfferOutcomes) -> Any:

@@ -71,7 +71,7 @@ def test_a_prompt_goes_through_the_template_unless_it_is_raw():
     [
         ({"model": "m"}, "messages"),
         ({"messages": MESSAGES}, "model"),
-        ({"model": "m", "messages": MESSAGES, "format": "json"}, "format"),
+        ({"model": "m", "messages": MESSAGES, "format": 3}, "response_format.json_schema.schema"),
         ({"model": "m", "messages": [{**MESSAGES[0], "images": ["x"]}]}, "images"),
         ({"model": "m", "messages": MESSAGES, "options": 3}, "options"),
         ({"model": "m", "messages": MESSAGES, "options": {"top_k": "x"}}, "top_k"),

@@ -4,9 +4,11 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
+from typing import Literal
 
 import httpx2
 import openai
+import pydantic
 import pytest
 
 from tests.client.endpoint.serving import MODEL, QUESTION, client_of, outrider_serve, pieces
@@ -65,6 +67,41 @@ def test_a_whole_answer_says_what_it_cost(client, expected):
     assert whole.usage.total_tokens == whole.usage.prompt_tokens + TOKENS
     assert whole.outrider["offline"] is False
     assert whole.outrider["stats"]["tokens"] == TOKENS
+
+
+class Answer(pydantic.BaseModel):
+    kind: Literal["sum", "product"]
+    numbers: list[bool]
+
+
+def test_openais_own_helper_gets_an_object_of_its_class(client):
+    """From a target that has never seen JSON."""
+    asked = {"model": MODEL, "messages": QUESTION, "response_format": Answer}
+    parsed = [client.chat.completions.parse(**asked, temperature=1.0, seed=seed) for seed in range(2)]
+    for answer in parsed:
+        assert isinstance(answer.choices[0].message.parsed, Answer)
+    again = client.chat.completions.parse(**asked, temperature=1.0, seed=0)
+    assert again.choices[0].message.content == parsed[0].choices[0].message.content
+
+
+def test_a_streamed_choice_is_one_of_those_given(client):
+    choices = ["a long answer of many words", "another one"]
+    stream = ask(client, stream=True, extra_body={"structured_outputs": {"choice": choices}})
+    assert "".join(pieces(stream)) in choices
+
+
+def test_a_schema_that_cannot_be_met_is_refused_with_its_part(client):
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"properties": {"a": {"type": "strin"}}}}}
+    with pytest.raises(openai.BadRequestError, match="strin") as refused:
+        ask(client, response_format=form)
+    assert refused.value.param == "response_format"
+
+
+def test_penalties_and_bias_change_the_answer(client, expected):
+    for changed in ({"frequency_penalty": 2.0}, {"presence_penalty": 2.0}, {"logit_bias": {"70": 100}}):
+        assert ask(client, **changed).choices[0].message.content != expected
+    with pytest.raises(openai.BadRequestError, match="vocabulary"):
+        ask(client, logit_bias={"100000": 1})
 
 
 def test_the_same_seed_draws_the_same_text_and_another_one_another(client):

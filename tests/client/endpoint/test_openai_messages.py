@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client.endpoint.faults import FaultError
-from client.endpoint.openai_messages import asks_for_strict, has_tools, messages, tool_choice, tools
+from client.endpoint.openai_messages import ToolChoice, asks_for_strict, has_tools, messages, tool_choice, tools
 
 FUNCTION = {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}
 CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
@@ -62,7 +62,10 @@ def test_a_template_is_not_shown_what_the_model_cannot_read():
 
 
 def test_functions_may_be_called_or_not():
-    assert (tool_choice("tool_choice", "auto"), tool_choice("tool_choice", "none")) == (True, False)
+    assert tool_choice("x", "auto") == ToolChoice()
+    assert tool_choice("x", "none") == ToolChoice(may=False)
+    assert tool_choice("x", "required") == ToolChoice(must=True)
+    assert tool_choice("x", {"type": "function", "function": {"name": "add"}}) == ToolChoice(must=True, function="add")
 
 
 def assistant(*calls):
@@ -98,8 +101,9 @@ def assistant(*calls):
         (tools, [tool(parameters=[])], "x[0].function.parameters"),
         (tools, [tool(parameters={"a": ["\ud800"]})], "x[0].function"),
         (tools, [tool(), tool()], "x"),
-        (tool_choice, "required", "x"),
-        (tool_choice, {"type": "function", "function": {"name": "add"}}, "x"),
+        (tool_choice, "sometimes", "x"),
+        (tool_choice, {"type": "custom", "function": {"name": "add"}}, "x"),
+        (tool_choice, {"type": "function", "function": {"name": 3}}, "x.function.name"),
         (tool_choice, 3, "x"),
     ],
 )

@@ -122,10 +122,38 @@ def test_without_leave_to_call_no_tools_are_shown(client):
     assert ask(client, tool_choice="none").choices[0].message.content == "".join(SCRIPTS["<|chats|>"])
 
 
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "add"}}])
-def test_a_call_cannot_be_forced(client, choice):
-    with pytest.raises(openai.BadRequestError, match="a target cannot be forced to call a function yet") as refused:
-        ask(client, tool_choice=choice)
+PICK = {
+    "type": "function",
+    "function": {
+        "name": "pick",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"colour": {"enum": ["red", "green"]}},
+            "required": ["colour"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pick"}}])
+def test_a_call_is_made_where_one_must_be(client, choice):
+    """By a target that would write something else, with arguments that fit the function's schema."""
+    tools = [PICK] if choice == "required" else [ADD, PICK]
+    answer = ask(client, tools=tools, tool_choice=choice, parallel_tool_calls=False).choices[0]
+    (call,) = answer.message.tool_calls
+    assert (answer.finish_reason, answer.message.content, call.function.name) == ("tool_calls", None, "pick")
+    assert json.loads(call.function.arguments)["colour"] in ("red", "green")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"tools": [], "tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "gone"}}}],
+)
+def test_a_call_of_what_is_not_there_is_refused(client, settings):
+    with pytest.raises(openai.BadRequestError, match="asks for a call") as refused:
+        ask(client, **settings)
     assert refused.value.param == "tool_choice"
 
 

@@ -53,7 +53,7 @@ def full_trust():
 
 def ranking(rule, sampling, children=6, columns=None):
     kept = None if columns is None else torch.tensor(columns)
-    return ranking_for(rule, sampling, children, kept, full_trust())
+    return ranking_for(TreeView((1,), (), rule, sampling), children, kept, full_trust())
 
 
 def offers(rule, sampling, children=6, columns=None):
@@ -115,10 +115,14 @@ def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sa
         assert offered[0][0] == target.choice(0)
 
 
+def coupled(sampling, trust):
+    return ranking_for(TreeView((1,), (), "coupled", sampling), 6, None, trust)
+
+
 def test_offers_that_were_made_without_noise_teach_nothing_of_it():
     trust = full_trust()
-    for offer in ranking_for("greedy", LIKELIEST, 6, None, trust).offers(some_logits(), POSITIONS, BEFORE):
-        ranking_for("coupled", Sampling(1.0, seed=3), 6, None, trust).learn(offer, offer.candidates[0][0])
+    for offer in ranking_for(TreeView((1,), ()), 6, None, trust).offers(some_logits(), POSITIONS, BEFORE):
+        coupled(Sampling(1.0, seed=3), trust).learn(offer, offer.candidates[0][0])
     assert trust.weights.tolist() == [1, 1]
 
 
@@ -127,7 +131,7 @@ def test_a_draft_that_is_always_right_learns_to_trust_the_noise_and_one_that_nev
     trusts = {}
     for right in (True, False):
         trusts[right] = trust = NoiseTrust()
-        drafts = ranking_for("coupled", sampling, 6, None, trust)
+        drafts = coupled(sampling, trust)
         for position, row in enumerate(spread):
             (offer,) = drafts.offers(row[None], [position], ())
             noise = gumbel(sampling.seed if right else 99, position, np.arange(VOCABULARY))

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from common.protocol import noise as noise_module
-from common.protocol.messages import Draw, GrownNode
+from common.protocol.messages import Draw, GrownNode, Settings
 from common.protocol.noise import GUMBEL, random_bits
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
@@ -61,7 +61,8 @@ class Case:
             tree.grow(len(PROMPT), grown)
             childless += [node.id for node in grown]
             paths |= {node.id: (*paths[parent], node.token) for node in grown}
-        self.verify_input = make_verify_input(tree, range(1, 1 + len(tree)), rule, sampling)
+        asked = Settings(nodes, rule, sampling=sampling)
+        self.verify_input = make_verify_input(tree, range(1, 1 + len(tree)), asked)
 
     def logits(self, path) -> torch.Tensor:
         draws = np.random.default_rng([self._salt, *path])

@@ -119,9 +119,69 @@ def test_at_temperature_0_only_the_penalty_is_left():
     assert torch.isfinite(penalised).all()
 
 
+class Even:
+    """Allows the even tokens, and behind an answer of an odd length the odd ones."""
+
+    def allowed(self, answer):
+        return (np.arange(VOCABULARY) + len(answer)) % 2 == 0
+
+    def forced(self, answer, most):
+        return ()
+
+
+@pytest.mark.parametrize("columns", [None, [7, 5, 299, 14]], ids=["all columns", "kept columns"])
+def test_openais_penalties_count_the_answer_alone_and_bias_is_added(columns):
+    """OpenAI's formula: logit - count * frequency_penalty - (count > 0) * presence_penalty, then its logit_bias."""
+    start = 1
+    sampling = Sampling(presence_penalty=0.7, frequency_penalty=0.25, logit_bias=((5, 3.0), (7, -1.5)))
+    kept = list(range(VOCABULARY)) if columns is None else columns
+    logits = some_logits()[:, : len(kept)]
+    found = Processors(sampling, start, columns=None if columns is None else torch.tensor(columns))(logits, BEFORE)
+    bias = dict(sampling.logit_bias)
+    for before, row, processed_row in zip(BEFORE, logits.tolist(), found.tolist(), strict=True):
+        answer = before[start:]
+        expected = [
+            value + bias.get(token, 0.0) - answer.count(token) * 0.25 - (token in answer) * 0.7
+            for token, value in zip(kept, row, strict=True)
+        ]
+        assert processed_row == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("columns", [None, [7, 4, 298, 14]], ids=["all columns", "kept columns"])
+def test_what_a_constraint_forbids_is_gone_before_filters_look(columns):
+    kept = list(range(VOCABULARY)) if columns is None else columns
+    logits = some_logits()[:, : len(kept)]
+    sampling = Sampling(0.8, top_k=2)
+    found = Processors(sampling, 2, Even(), None if columns is None else torch.tensor(columns))(logits, BEFORE)
+    for before, row, processed_row in zip(BEFORE, logits, found, strict=True):
+        even = (np.array(kept) + len(before[2:])) % 2 == 0
+        allowed = row.masked_fill(torch.tensor(~even), -torch.inf)
+        if even.any():
+            expected = allowed.topk(min(2, int(even.sum()))).indices.sort().values
+            assert torch.equal(processed_row.isfinite().nonzero().squeeze(-1), expected)
+        else:
+            assert not processed_row.isfinite().any()
+
+
+@pytest.mark.parametrize(
+    ("sampling", "constraint", "expected"),
+    [
+        (LIKELIEST, None, True),
+        (Sampling(presence_penalty=0.1), None, False),
+        (Sampling(frequency_penalty=0.1), None, False),
+        (Sampling(repetition_penalty=1.1), None, False),
+        (Sampling(logit_bias=((3, 1.0),)), None, False),
+        (LIKELIEST, Even(), False),
+        (Sampling(0.5), None, False),
+    ],
+)
+def test_only_without_processors_is_the_argmax_kept(sampling, constraint, expected):
+    assert Processors(sampling, 0, constraint).keep_argmax == expected
+
+
 def test_only_a_penalty_asks_for_what_came_before():
-    assert not Processors(LIKELIEST).penalise
-    assert not Processors(WAYS[3]).penalise
-    assert Processors(WAYS[-1]).penalise
+    assert not Processors(LIKELIEST).needs_tokens
+    assert not Processors(WAYS[3]).needs_tokens
+    assert Processors(WAYS[-1]).needs_tokens
     logits = some_logits()
     assert torch.equal(Processors(WAYS[3])(logits, ()), Processors(WAYS[3])(logits, BEFORE))

@@ -1,9 +1,8 @@
 import pytest
 
-from common.protocol.messages import GrownNode
+from common.protocol.messages import GrownNode, Settings
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
-from common.protocol.sampling import LIKELIEST
 from common.protocol.tree import TokenTree
 from tests.common.protocol.rules.rows import Choices
 
@@ -14,7 +13,7 @@ def walk(rule, nodes, choices, processed=None):
     # The later, the less likely: so rows are in the order of `nodes`.
     tree.grow(1, [GrownNode(i + 1, parent, token, -1.0 - i) for i, (parent, token) in enumerate(nodes)])
     rows = range(1, 1 + (len(nodes) if processed is None else processed))
-    return RULES[rule].walk(make_verify_input(tree, rows, rule, LIKELIEST), Choices(choices))
+    return RULES[rule].walk(make_verify_input(tree, rows, Settings(9, rule)), Choices(choices))
 
 
 both = pytest.mark.parametrize("rule", ["greedy", "coupled"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.protocol.messages import Draw, GrownNode
+from common.protocol.messages import Draw, GrownNode, Settings
 from common.protocol.rules import speculative
 from common.protocol.rules.verify_input import VerifyInput, make_verify_input
 from common.protocol.sampling import Sampling
@@ -91,7 +91,9 @@ def verify_input(draft: Draft, seed: int, levels: int = 2) -> VerifyInput:
                 paths[id_] = (*prefix, token)
         tree.grow(1, nodes)
         above = paths
-    return make_verify_input(tree, range(1, 1 + len(tree)), "speculative", Sampling(1.0, seed=seed))
+    return make_verify_input(
+        tree, range(1, 1 + len(tree)), Settings(9, "speculative", sampling=Sampling(1.0, seed=seed))
+    )
 
 
 def walk(asked: VerifyInput, before=()) -> list[int]:
@@ -209,7 +211,7 @@ def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
     tree.grow(1, [GrownNode(1, 0, 3, -0.1), GrownNode(2, 1, 4, -0.1)])
     sure = lambda path: np.eye(6)[[3, 4, 5][len(path)]]  # noqa: E731
     for nodes, last, committed in (([1, 2], 9, [3, 4, 5]), ([1], 9, [3]), ([1], 2, [3, 4])):
-        asked = make_verify_input(tree, nodes, "speculative", Sampling(1.0), last)
+        asked = make_verify_input(tree, nodes, Settings(9, "speculative", sampling=Sampling(1.0)), last)
         assert speculative.walk(asked, Distributions(asked, sure)) == committed
 
 
@@ -225,7 +227,8 @@ def pair_of_an_unfair_pass(seed: int) -> tuple[int, int]:
     tokens: list[int] = []
     while len(tokens) < 2:
         nodes = [row for row, node in enumerate(tree.nodes(), 1) if tokens or node.id == 1 or node.token % 2 == 0]
-        chosen = walk(make_verify_input(tree, nodes, "speculative", Sampling(1.0, seed=seed)), tuple(tokens))
+        asked = Settings(9, "speculative", sampling=Sampling(1.0, seed=seed))
+        chosen = walk(make_verify_input(tree, nodes, asked), tuple(tokens))
         tree.commit(chosen)
         tokens += chosen
     return tokens[0], tokens[1]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.protocol.messages import GrownNode
+from common.protocol.messages import GrownNode, Settings
 from common.protocol.rules import exact, typical
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
@@ -25,7 +25,7 @@ def question_over(paths, sampling=LIKELIEST):
     for path in paths:
         ids[path] = tree.last_id + 1
         tree.grow(1, [GrownNode(ids[path], ids[path[:-1]], path[-1], -1.0)])
-    return make_verify_input(tree, range(1, 1 + len(tree)), "typical", sampling)
+    return make_verify_input(tree, range(1, 1 + len(tree)), Settings(9, "typical", sampling=sampling))
 
 
 def random_paths(chance, count):

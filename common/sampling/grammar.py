@@ -1,0 +1,134 @@
+"""Constraints of answers, compiled by llguidance for one tokenizer.
+
+What may live here: compiling, and the tokens that may follow. It may not know logits, sessions or which end asks.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.models.tokenizer import Tokenizer, definition_of
+from common.protocol.constraint import ONE_WAY_OF_JSON, Grammar
+from common.protocol.errors import PeerError
+from common.protocol.messages import Constraint, FailureCode
+from common.protocol.plain import plain
+from common.protocol.prefix import common_prefix
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+_KEPT = 64
+"""Compiled constraints, as the next request usually has one of the last ones."""
+
+_NO_DEFINITION = "answers of this target cannot be constrained: its tokenizer has ways of its own"
+
+_LONGEST_REASON = 300  # characters of what the library objects to
+
+_NAMES = {Grammar.JSON_SCHEMA: "JSON schema", Grammar.REGEX: "regular expression", Grammar.LARK: "grammar"}
+
+
+class GrammarConstraint:
+    """An `AnswerConstraint` that remembers the tokens it was last asked about, and goes on from those."""
+
+    def __init__(self, matcher: "LLMatcher", vocab_size: int, end_tokens: Collection[int]):
+        self._matcher = matcher
+        self._vocab_size = vocab_size
+        self._end_tokens = end_tokens
+        self._matched: list[int] = []
+        self._lock = Lock()
+
+    def allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
+        with self._lock:
+            allowed = self._allowed(answer)
+        # Nothing is left behind what the grammar forbids, and where its parser has given up.
+        return allowed if allowed.any() else self._ends
+
+    def forced(self, answer: Sequence[int], most: int) -> tuple[int, ...]:
+        found: list[int] = []
+        while len(found) < most:
+            left = np.flatnonzero(self.allowed([*answer, *found]))
+            if len(left) > 1:
+                break
+            found += left.tolist()
+            if found[-1] in self._end_tokens:
+                break
+        return tuple(found)
+
+    @cached_property
+    def _ends(self) -> NDArray[np.bool_]:
+        ends = np.zeros(self._vocab_size, np.bool_)
+        ends[list(self._end_tokens)] = True
+        return ends
+
+    def _allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
+        keep = common_prefix(self._matched, answer)
+        if keep < len(self._matched):
+            self._matcher.rollback(len(self._matched) - keep)
+            del self._matched[keep:]
+        fresh = list(answer[keep:])
+        taken = self._matcher.try_consume_tokens(fresh)
+        self._matched += fresh[:taken]
+        if taken < len(fresh):
+            return np.zeros(self._vocab_size, np.bool_)
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        return np.unpackbits(bits, count=self._vocab_size, bitorder="little").astype(np.bool_)
+
+
+class Grammars:
+    """A `Constrain`: compiles constraints for a target with this tokenizer and `vocab_size` logits. The library is
+    imported, and the vocabulary read, for the first constraint."""
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, end_tokens: Collection[int]):
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._end_tokens = frozenset(end_tokens)
+        self._compiled: OrderedDict[Constraint, LLMatcher] = OrderedDict()
+        self._lock = Lock()
+
+    def __call__(self, constraint: Constraint | None) -> GrammarConstraint | None:
+        if constraint is None:
+            return None
+        with self._lock:
+            if constraint not in self._compiled:
+                self._compiled[constraint] = self._compile(constraint)
+            self._compiled.move_to_end(constraint)
+            if len(self._compiled) > _KEPT:
+                self._compiled.popitem(last=False)
+            matcher = self._compiled[constraint].deep_copy()
+        return GrammarConstraint(matcher, self._vocab_size, self._end_tokens)
+
+    @cached_property
+    def _vocabulary(self) -> "LLTokenizer":
+        from llguidance import LLTokenizer
+
+        definition = definition_of(self._tokenizer)
+        if definition is None:
+            raise PeerError(_NO_DEFINITION, FailureCode.INVALID)
+        return LLTokenizer(definition, n_vocab=self._vocab_size, eos_token=sorted(self._end_tokens))
+
+    def _compile(self, constraint: Constraint) -> "LLMatcher":
+        """Raises PeerError, which says what the library objects to."""
+        from llguidance import LLMatcher
+
+        compilers: dict[str, Callable[[str], str]] = {
+            Grammar.JSON_SCHEMA: lambda text: LLMatcher.grammar_from_json_schema(text, overrides=dict(ONE_WAY_OF_JSON)),  # type: ignore[arg-type]
+            Grammar.REGEX: LLMatcher.grammar_from_regex,
+            Grammar.LARK: LLMatcher.grammar_from_lark,
+        }
+        try:
+            matcher = LLMatcher(self._vocabulary, compilers[constraint.grammar](constraint.text))
+            fault = matcher.get_error()
+            if not fault:
+                matcher.compute_bitmask()  # which finds out whether any token may come
+                fault = "it matches no answer" if matcher.is_stopped() and not matcher.is_accepting() else ""
+        except ValueError as error:
+            fault = str(error)
+        if fault:
+            name, reason = _NAMES[Grammar(constraint.grammar)], plain(" ".join(fault.split()), _LONGEST_REASON)
+            raise PeerError(f"the {name} for the answer cannot be used: {reason}", FailureCode.INVALID)
+        return matcher

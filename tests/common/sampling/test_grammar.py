@@ -1,0 +1,170 @@
+"""Which tokens may follow in a constrained answer: real grammars over the demo target's tokenizer."""
+
+import json
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.models.checkpoint import load_config, load_tokenizer
+from common.models.shipped import shipped_family
+from common.models.tokenizer import plain_tokenizer
+from common.protocol.constraint import Grammar
+from common.protocol.errors import PeerError
+from common.protocol.messages import Constraint
+from common.sampling.grammar import Grammars
+
+TARGET = shipped_family("demo").target
+TOKENIZER = load_tokenizer(TARGET)
+VOCABULARY = load_config(TARGET).vocab_size
+END = TOKENIZER.eos_token_id
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 130},
+        "tags": {"type": "array", "items": {"enum": ["a", "b", "long tag"]}, "maxItems": 3},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+CONSTRAINTS = {
+    "person": Constraint(Grammar.JSON_SCHEMA, json.dumps(PERSON)),
+    "regex": Constraint(Grammar.REGEX, "(yes|no|perhaps)( [0-9]{1,3}){0,3}"),
+    "lark": Constraint(Grammar.LARK, 'start: "<" start ">" | /[a-c]{1,4}/'),
+}
+
+
+@pytest.fixture(scope="module")
+def grammars() -> Grammars:
+    return Grammars(TOKENIZER, VOCABULARY, {END})
+
+
+def person_is_right(text: str) -> bool:
+    found = json.loads(text)
+    return (
+        list(found) == ["name", "age", "tags"]
+        and len(found["name"]) <= 12
+        and 0 <= found["age"] <= 130
+        and len(found["tags"]) <= 3
+        and set(found["tags"]) <= {"a", "b", "long tag"}
+    )
+
+
+def nests(text: str) -> bool:
+    depth = len(text) - len(text.lstrip("<"))
+    return re.fullmatch("<" * depth + "[a-c]{1,4}" + ">" * depth, text) is not None
+
+
+MATCHES: dict[str, Any] = {
+    "person": person_is_right,
+    "regex": re.compile(r"(yes|no|perhaps)( [0-9]{1,3}){0,3}").fullmatch,
+    "lark": nests,
+}
+
+
+def walk(constraint, chance: random.Random, most: int = 120) -> list[int]:
+    """A random answer that the constraint allows, up to an end token or `most` tokens."""
+    answer: list[int] = []
+    while len(answer) < most and (not answer or answer[-1] != END):
+        allowed = np.flatnonzero(constraint.allowed(answer))
+        # Short tokens rarely close anything: the end is preferred where it may come.
+        answer.append(END if END in allowed and chance.random() < 0.5 else int(chance.choice(allowed)))
+    return answer
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_whatever_is_chosen_among_allowed_tokens_matches(name, seed):
+    grammars = Grammars(TOKENIZER, VOCABULARY, {END}) if seed % 5 == 0 else _SHARED
+    answer = walk(grammars(CONSTRAINTS[name]), random.Random(seed))
+    if answer[-1] == END:
+        assert MATCHES[name](TOKENIZER.decode(answer[:-1]))
+
+
+_SHARED = Grammars(TOKENIZER, VOCABULARY, {END})
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_allowed_tokens_depend_on_the_answer_alone(seed):
+    """Asked for prefixes of several answers in any order, forward and back, as walks, drafters and resumed sessions
+    ask."""
+    chance = random.Random(seed)
+    used = _SHARED(CONSTRAINTS["person"])
+    answers = [walk(_SHARED(CONSTRAINTS["person"]), chance) for _ in range(2)]
+    for _ in range(12):
+        answer = chance.choice(answers)
+        prefix = answer[: chance.randint(0, len(answer))]
+        if chance.random() < 0.2:
+            prefix = [*prefix, chance.randrange(VOCABULARY)]
+        fresh = _SHARED(CONSTRAINTS["person"])
+        assert np.array_equal(used.allowed(prefix), fresh.allowed(prefix))
+
+
+def test_forced_tokens_are_those_without_a_choice(grammars):
+    constraint = grammars(CONSTRAINTS["person"])
+    forced = constraint.forced([], 64)
+    assert TOKENIZER.decode(list(forced)) == '{"name":'
+    for count, token in enumerate(forced):
+        assert np.flatnonzero(constraint.allowed(forced[:count])).tolist() == [token]
+    assert np.count_nonzero(constraint.allowed(forced)) > 1
+    assert constraint.forced([], 2) == forced[:2]
+
+
+def test_nothing_is_forced_behind_an_end_token(grammars):
+    constraint = grammars(Constraint(Grammar.REGEX, "ab"))
+    assert constraint.forced([], 64) == (*TOKENIZER("ab", add_special_tokens=False)["input_ids"], END)
+
+
+def test_behind_what_is_forbidden_an_answer_can_only_end(grammars):
+    constraint = grammars(CONSTRAINTS["regex"])
+    wrong = int(np.flatnonzero(~constraint.allowed([]))[-1])
+    assert wrong != END
+    assert np.flatnonzero(constraint.allowed([wrong])).tolist() == [END]
+
+
+def test_every_end_token_may_end_an_answer():
+    other = END + 1
+    constraint = Grammars(TOKENIZER, VOCABULARY, {END, other})(Constraint(Grammar.REGEX, "ab"))
+    answer = TOKENIZER("ab", add_special_tokens=False)["input_ids"]
+    assert np.flatnonzero(constraint.allowed(answer)).tolist() == [END, other]
+
+
+def test_logits_beyond_the_vocabulary_are_never_allowed():
+    padded = Grammars(TOKENIZER, VOCABULARY + 40, {END})(CONSTRAINTS["regex"])
+    assert len(padded.allowed([])) == VOCABULARY + 40
+    assert not padded.allowed([])[VOCABULARY:].any()
+
+
+def test_a_client_without_transformers_gets_the_same():
+    plain = Grammars(plain_tokenizer(TOKENIZER), VOCABULARY, {END})(CONSTRAINTS["person"])
+    theirs = _SHARED(CONSTRAINTS["person"])
+    answer = walk(theirs, random.Random(3))
+    assert all(np.array_equal(plain.allowed(answer[:n]), theirs.allowed(answer[:n])) for n in range(len(answer)))
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "part"),
+    [
+        (Grammar.JSON_SCHEMA, "{", "JSON schema .* line 1"),
+        (Grammar.JSON_SCHEMA, '{"properties": {"a": {"type": "strin"}}}', "JSON schema .* strin"),
+        (Grammar.JSON_SCHEMA, '{"not": {}}', "JSON schema .*not"),
+        (Grammar.JSON_SCHEMA, "[1]", "JSON schema .* object"),
+        (Grammar.JSON_SCHEMA, "false", "JSON schema .* object"),
+        (Grammar.JSON_SCHEMA, '{"type": "integer", "minimum": 5, "maximum": 3}', "JSON schema .* minimum"),
+        (Grammar.REGEX, "a(b", "regular expression .* unclosed group"),
+        (Grammar.REGEX, r"[^\s\S]", "regular expression .* matches no answer"),
+        (Grammar.LARK, "start: foo", "grammar .* foo"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_with_its_part(grammars, grammar, text, part):
+    with pytest.raises(PeerError, match=part) as refused:
+        grammars(Constraint(grammar, text))
+    assert "\n" not in str(refused.value)

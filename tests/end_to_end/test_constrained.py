@@ -1,0 +1,157 @@
+"""Constrained answers are the target's own under the same masks, whatever was drafted; forced tokens cost no pass."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from llguidance import LLMatcher, LLTokenizer
+from transformers import LogitsProcessor
+
+from client.errors import RefusedError
+from common.drafters.lookup import LookupDrafter
+from common.models.checkpoint import load_tokenizer
+from common.protocol.constraint import Grammar
+from common.protocol.messages import Constraint, Settings
+from common.protocol.sampling import LIKELIEST, Sampling
+from common.sampling.grammar import Grammars
+from tests.end_to_end.in_memory import LocalServer
+from tests.end_to_end.test_exactness import RandomDrafter, drafter_of
+from tests.families import make_checkpoint
+
+PROMPT = [7, 9, 7, 9, 7, 9, 11]
+LENGTH = 40
+SCHEMA = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["first", "second"]}, "many": {"type": "array", "items": {"type": "boolean"}}},
+    "required": ["kind", "many"],
+    "additionalProperties": False,
+}
+CONSTRAINTS = {
+    "schema": Constraint(Grammar.JSON_SCHEMA, json.dumps(SCHEMA)),
+    "regex": Constraint(Grammar.REGEX, "[a-z]{5,9}( and [a-z]{2,9}){2}"),
+}
+
+
+class Masked(LogitsProcessor):
+    """The library's mask of the answer so far, found from its first token in every step."""
+
+    def __init__(self, vocabulary: LLTokenizer, constraint: Constraint):
+        make = {
+            Grammar.JSON_SCHEMA: lambda text: LLMatcher.grammar_from_json_schema(
+                text, overrides={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+            ),
+            Grammar.REGEX: LLMatcher.grammar_from_regex,
+        }[constraint.grammar]
+        self._vocabulary, self._grammar = vocabulary, make(constraint.text)
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        matcher = LLMatcher(self._vocabulary, self._grammar)
+        assert matcher.consume_tokens(input_ids[0, len(PROMPT) :].tolist())
+        bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
+        return scores.masked_fill(torch.tensor(bits[: scores.shape[-1]] == 0), -torch.inf)
+
+
+class Setting:
+    """A server with constraints, and the truth of `generate`."""
+
+    def __init__(self, directory):
+        self.checkpoint = make_checkpoint(directory, "llama")
+        self.tokenizer = load_tokenizer(self.checkpoint)
+        self.end = self.tokenizer.eos_token_id
+        vocab = LocalServer(self.checkpoint).vocab
+        constrain = Grammars(self.tokenizer, vocab, {self.end})
+        self.server = LocalServer(self.checkpoint, frozenset({self.end}), constrain=constrain)
+        self._vocabulary = LLTokenizer(self.tokenizer.backend_tokenizer.to_str(), n_vocab=vocab, eos_token=self.end)
+
+    def truth(self, constraint: Constraint) -> tuple[int, ...]:
+        return self.server.generate(tuple(PROMPT), LENGTH, (self.end,), [Masked(self._vocabulary, constraint)])
+
+    async def ask(self, drafter, settings: Settings):
+        async with self.server.running(), self.server.converse(drafter) as conversation:
+            return await conversation.answer(PROMPT, settings, lambda committed, provisional: None)
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory) -> Setting:
+    return Setting(tmp_path_factory.mktemp("constrained"))
+
+
+def drafter_named(kind: str, setting: Setting):
+    return {"none": lambda: None, "random": RandomDrafter, "lookup": LookupDrafter}.get(
+        kind, lambda: drafter_of(kind, setting.checkpoint)
+    )()
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+@pytest.mark.parametrize("kind", ["none", "independent", "lookup", "random"])
+async def test_greedy_answers_are_generates_under_the_same_masks(setting, kind, name):
+    answer = await setting.ask(drafter_named(kind, setting), Settings(LENGTH, constraint=CONSTRAINTS[name]))
+    assert answer.tokens == setting.truth(CONSTRAINTS[name])
+    assert not answer.note
+
+
+@pytest.mark.parametrize("rule", ["coupled", "speculative", "typical"])
+async def test_sampled_answers_match_and_coupled_ones_are_plain_decoding(setting, rule):
+    texts = set()
+    for seed in range(4):
+        sampling = Sampling(1.0, seed=seed)
+        asked = Settings(120, rule, sampling=sampling, constraint=CONSTRAINTS["schema"])
+        answer = await setting.ask(drafter_named("independent", setting), asked)
+        if rule == "coupled":
+            assert answer.tokens == (await setting.ask(None, asked)).tokens
+        if answer.tokens[-1] == setting.end:
+            texts.add(setting.tokenizer.decode(answer.tokens[:-1]))
+    assert texts
+    for text in texts:
+        found = json.loads(text)
+        assert found["kind"] in ("first", "second")
+        assert all(isinstance(each, bool) for each in found["many"])
+
+
+async def test_forced_tokens_need_no_pass(setting):
+    only = Constraint(Grammar.JSON_SCHEMA, json.dumps({"const": {"a": [1, 2, 3], "b": "the same text every time"}}))
+    answer = await setting.ask(None, Settings(100, constraint=only))
+    assert setting.tokenizer.decode(answer.tokens[:-1]) == '{"a": [1, 2, 3], "b": "the same text every time"}'
+    assert answer.stats.passes == 1
+
+
+async def test_a_drafter_that_knows_the_constraint_saves_passes(setting):
+    """Against one of the same network that does not: what the target may not choose is not worth drafting."""
+    asked = Settings(LENGTH, idle="lockstep", constraint=CONSTRAINTS["regex"])
+    server, passes = setting.server, []
+    for constrain in (server._constrain, lambda constraint: None):
+        held, server._constrain = server._constrain, constrain
+        try:
+            answer = await setting.ask(drafter_named("independent", setting), asked)
+        finally:
+            server._constrain = held
+        assert answer.tokens == setting.truth(CONSTRAINTS["regex"])
+        passes.append(answer.stats.passes)
+    assert passes[0] < passes[1]
+
+
+async def test_a_server_that_cannot_constrain_refuses_in_one_sentence(setting):
+    plain = LocalServer(setting.checkpoint)
+    plain._constrain = lambda constraint: None
+    async with plain.running(), plain.converse(None) as conversation:
+        with pytest.raises(RefusedError, match="not supported"):
+            await conversation.answer(PROMPT, Settings(9, constraint=CONSTRAINTS["regex"]), lambda *tokens: None)
+
+
+async def test_penalties_and_bias_change_the_answer_and_no_drafter_does(setting):
+    asked = [
+        Sampling(presence_penalty=1.5),
+        Sampling(frequency_penalty=0.6),
+        Sampling(logit_bias=((40, 6.0), (41, -3.0))),
+        LIKELIEST,
+    ]
+    answers = set()
+    for sampling in asked:
+        alone, drafted = [
+            (await setting.ask(drafter_named(kind, setting), Settings(24, sampling=sampling))).tokens
+            for kind in ("none", "independent")
+        ]
+        assert alone == drafted
+        answers.add(alone)
+    assert len(answers) == len(asked)

@@ -157,7 +157,7 @@ class Client:
         ends = frozenset(self.description.end_tokens)
         return PrivacyRouter(
             conversation,
-            AnswerBounds(self.description.context, ends, partial(decode, self.tokenizer), self.constrain),
+            AnswerBounds(self.description.context, ends, partial(decode, self.tokenizer)),
         )
 
     def load_routers(self, policy: Policy) -> Callable[[OfflineOptions], AbstractAsyncContextManager[PrivacyRouter]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from common.address import Address
+from common.protocol.checks import check_settings
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, FailureCode, FromClient, Open
 from common.protocol.plain import plain
@@ -102,6 +103,7 @@ class Servicer(OutriderService):
                         if isinstance(message, Open):
                             stream.engine = self._engine_of(message.fingerprint)
                     if isinstance(message, Open | Extend) and message.settings.constraint is not None:
+                        check_settings(message.settings)
                         # Here, since compiling takes up to a second, and passes must not wait for it.
                         await asyncio.to_thread(stream.engine.sessions.terms.constrain, message.settings.constraint)
                     stream.engine.receive(outgoing, message)

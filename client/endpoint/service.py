@@ -121,6 +121,8 @@ class Service:
                 raise wrong(parameter, too_long, "context_length_exceeded")
             if request.tools and prompt.private is not None:
                 raise wrong("tools", "private text is answered by the draft model alone, which calls no tools")
+            if constraint is not None and prompt.private is not None:
+                raise wrong(parameter, "private text is answered by the draft model alone, which follows no form")
             echo = self._echo(source) if request.echo else ""
             choices += [self._choice(request, prompt, index, echo, constraint) for index in range(request.count)]
         return choices
@@ -208,7 +210,7 @@ class Service:
                 constraint=constraint,
             )
             self._client.require_rule(options.rule)
-            form = self._form(request, prompt)
+            form = self._form(request, prompt, is_constrained=constraint is not None)
         except MisuseError as error:
             raise wrong(None, str(error)) from error
         # Whatever an app does for a call or with data cannot be undone, so the draft alone makes none.
@@ -216,11 +218,11 @@ class Service:
         is_verified = must_be_verified or self._defaults.when_offline is WhenOffline.REFUSE
         return Choice(prompt, options, form, is_verified, echo)
 
-    def _form(self, request: CompletionRequest, prompt: SplitPrompt) -> TextForm:
+    def _form(self, request: CompletionRequest, prompt: SplitPrompt, *, is_constrained: bool) -> TextForm:
         parser: AnswerParser = PlainText()
         shown: dict[int, str] = {}
         if request.kind is RequestKind.CHAT:
-            parser = self._format.parser(prompt.tokens, request.tools)
+            parser = self._format.parser(prompt.tokens, request.tools, may_think=not is_constrained)
             shown = self._format.shown_tokens(with_tools=bool(request.tools))
         return TextForm(request.stop, parser, shown, has_one_call=not request.parallel_calls)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from client.drafting.repetition import repeats_itself
-from common.protocol.constraint import Constrain, no_constraints
 from common.protocol.ends import Detokenise, cut
 from common.protocol.messages import FinishReason, Settings
 from common.protocol.views import Proposal, TreeView
@@ -26,7 +25,6 @@ class AnswerBounds:
     context: int  # tokens of the longest sequence
     end_tokens: frozenset[int]
     detokenise: Detokenise
-    constrain: Constrain = no_constraints
 
 
 class DraftOnlyDecoding:
@@ -37,14 +35,13 @@ class DraftOnlyDecoding:
         self._safe, self._private = tuple(safe), tuple(private)
         self._settings = settings
         self._bounds = bounds
-        self._constraint = bounds.constrain(settings.constraint)
         self._room = min(settings.max_new_tokens, bounds.context - len(safe) - len(private))
 
     def view(self) -> TreeView:
         """The view that the next token is drafted from."""
         unseen = self._private + self.run
         view = TreeView(self._safe + unseen, (), alone=True, provisional=len(unseen))
-        return view.drafted_for(self._settings, len(self._safe) + len(self._private), self._constraint)
+        return view.drafted_for(self._settings, len(self._safe) + len(self._private))
 
     def take(self, proposals: Sequence[Proposal]) -> None:
         """Appends the likeliest of what was drafted from the latest view."""

@@ -31,7 +31,10 @@ from common.protocol.tree import FIRST_SERVER_NODE_ID
 SESSION_NAME_LENGTHS = range(16, 65)
 _MAX_STOP_STRINGS = 16
 _MAX_STOP_STRING_CHARACTERS = 256  # characters
-_MAX_CONSTRAINT_CHARACTERS = 1 << 18
+_MAX_CONSTRAINT_CHARACTERS = {Grammar.JSON_SCHEMA: 1 << 15, Grammar.REGEX: 1 << 15, Grammar.LARK: 12 << 10}
+"""Long chains of references make the library that compiles them run out of stack, which ends the process: from 2,500
+references or rules on, which take at least 27 and 8 characters each."""
+
 _MAX_DRAWN_FROM = 256  # tokens of one Draw
 _MAX_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MAX_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
@@ -141,9 +144,10 @@ def _check_constraint(settings: Settings, terms: Terms | None) -> None:
         return
     if constraint.grammar not in list(Grammar):
         raise _unknown("grammar", constraint.grammar, list(Grammar))
-    if len(constraint.text) > _MAX_CONSTRAINT_CHARACTERS:
+    most = _MAX_CONSTRAINT_CHARACTERS[Grammar(constraint.grammar)]
+    if len(constraint.text) > most:
         raise PeerError(
-            f"a constraint has {len(constraint.text)} characters, more than the {_MAX_CONSTRAINT_CHARACTERS} allowed",
+            f"the constraint has {len(constraint.text)} characters, more than the {most} allowed; shorten it",
             FailureCode.INVALID,
         )
     if terms is not None:

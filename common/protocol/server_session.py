@@ -177,7 +177,7 @@ class ServerSession:
         """The time from which the session wants a pass; infinite while it waits for its client."""
         if self.state is ServerState.FINISHED:
             return math.inf
-        if self.tree.frontier - self.processed > 1:
+        if self.processed < self._given - 1:
             return self._root_committed_at
         if self._settings.wants_state_alone:
             return self._root_committed_at if self.processed < self.tree.frontier else math.inf
@@ -341,7 +341,7 @@ class ServerSession:
         self.tree.grouped = RULES[settings.rule].grouped
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
-        self.acked = self.tree.frontier
+        self.acked = self._given = self.tree.frontier
         self.answered_at = 0  # the frontier of the client's last Grow
         self._exhausted_at = 0  # and of its last empty one
         self._resting_at = 0  # the frontier at which the server drafter had no proposal

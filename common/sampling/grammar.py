@@ -5,7 +5,7 @@ What may live here: compiling, and the tokens that may follow. It may not know l
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,13 @@ from common.protocol.prefix import common_prefix
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
-_KEPT = 64
-"""Compiled constraints, as the next request usually has one of the last ones."""
+_KEPT = 16
+"""Compiled constraints, as the next request usually has one of the last ones. A large schema takes some 40 MB."""
 
-_NO_DEFINITION = "answers of this target cannot be constrained: its tokenizer has ways of its own"
+_UNREADABLE = "answers of this target cannot be constrained: llguidance cannot read its tokenizer"
+_TOO_COMPLEX = "the constraint is too complex to go on with this answer; simplify it, above all its repeats of repeats"
+
+_NO_DEFINITION = "answers of this target cannot be constrained: its tokenizer is not one of the tokenizers library's"
 
 _LONGEST_REASON = 300  # characters of what the library objects to
 
@@ -33,30 +36,42 @@ _NAMES = {Grammar.JSON_SCHEMA: "JSON schema", Grammar.REGEX: "regular expression
 
 
 class GrammarConstraint:
-    """An `AnswerConstraint` that remembers the tokens it was last asked about, and goes on from those."""
+    """An `AnswerConstraint` that remembers the tokens it was last asked about, and goes on from those. `matcher` shares
+    its limits with others of the same constraint; where these are used up, one that `compile_again` makes goes on
+    alone, so that only the answer decides how far it can go."""
 
-    def __init__(self, matcher: "LLMatcher", vocab_size: int, end_tokens: Collection[int]):
+    def __init__(
+        self,
+        matcher: "LLMatcher",
+        compile_again: "Callable[[], LLMatcher]",
+        vocab_size: int,
+        end_tokens: Collection[int],
+    ):
         self._matcher = matcher
+        self._compile_again = compile_again
         self._vocab_size = vocab_size
         self._end_tokens = end_tokens
         self._matched: list[int] = []
         self._lock = Lock()
 
     def allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
+        """Raises PeerError where the parser gives up."""
         with self._lock:
             allowed = self._allowed(answer)
-        # Nothing is left behind what the grammar forbids, and where its parser has given up.
+            if allowed is None:
+                self._matcher, self._matched = self._compile_again(), []
+                allowed = self._allowed(answer)
+        if allowed is None:
+            raise PeerError(_TOO_COMPLEX, FailureCode.INVALID)
         return allowed if allowed.any() else self._ends
 
     def forced(self, answer: Sequence[int], most: int) -> tuple[int, ...]:
         found: list[int] = []
-        while len(found) < most:
+        while len(found) < most and not {*answer[-1:], *found[-1:]} & self._end_tokens:
             left = np.flatnonzero(self.allowed([*answer, *found]))
             if len(left) > 1:
                 break
             found += left.tolist()
-            if found[-1] in self._end_tokens:
-                break
         return tuple(found)
 
     @cached_property
@@ -65,7 +80,8 @@ class GrammarConstraint:
         ends[list(self._end_tokens)] = True
         return ends
 
-    def _allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
+    def _allowed(self, answer: Sequence[int]) -> NDArray[np.bool_] | None:
+        """None where the parser gives up; nothing behind what the grammar forbids."""
         keep = common_prefix(self._matched, answer)
         if keep < len(self._matched):
             self._matcher.rollback(len(self._matched) - keep)
@@ -73,15 +89,19 @@ class GrammarConstraint:
         fresh = list(answer[keep:])
         taken = self._matcher.try_consume_tokens(fresh)
         self._matched += fresh[:taken]
+        if self._matcher.is_error():
+            return None
         if taken < len(fresh):
             return np.zeros(self._vocab_size, np.bool_)
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        if self._matcher.is_error():
+            return None
         return np.unpackbits(bits, count=self._vocab_size, bitorder="little").astype(np.bool_)
 
 
 class Grammars:
     """A `Constrain`: compiles constraints for a target with this tokenizer and `vocab_size` logits. The library is
-    imported, and the vocabulary read, for the first constraint."""
+    imported, and the vocabulary read, for the first constraint. May be called from any thread."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, end_tokens: Collection[int]):
         self._tokenizer = tokenizer
@@ -94,13 +114,17 @@ class Grammars:
         if constraint is None:
             return None
         with self._lock:
-            if constraint not in self._compiled:
-                self._compiled[constraint] = self._compile(constraint)
+            known = self._compiled.get(constraint)
+        # Not under the lock, which others need for what is compiled already.
+        compiled = known or self._compile(constraint)
+        with self._lock:
+            self._compiled[constraint] = compiled
             self._compiled.move_to_end(constraint)
             if len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)
-            matcher = self._compiled[constraint].deep_copy()
-        return GrammarConstraint(matcher, self._vocab_size, self._end_tokens)
+            matcher = compiled.deep_copy()
+        again = partial(self._compile, constraint)
+        return GrammarConstraint(matcher, again, self._vocab_size, self._end_tokens)
 
     @cached_property
     def _vocabulary(self) -> "LLTokenizer":
@@ -109,7 +133,10 @@ class Grammars:
         definition = definition_of(self._tokenizer)
         if definition is None:
             raise PeerError(_NO_DEFINITION, FailureCode.INVALID)
-        return LLTokenizer(definition, n_vocab=self._vocab_size, eos_token=sorted(self._end_tokens))
+        try:
+            return LLTokenizer(definition, n_vocab=self._vocab_size, eos_token=sorted(self._end_tokens))
+        except ValueError as error:
+            raise PeerError(_UNREADABLE, FailureCode.INVALID) from error
 
     def _compile(self, constraint: Constraint) -> "LLMatcher":
         """Raises PeerError, which says what the library objects to."""
@@ -120,8 +147,9 @@ class Grammars:
             Grammar.REGEX: LLMatcher.grammar_from_regex,
             Grammar.LARK: LLMatcher.grammar_from_lark,
         }
+        vocabulary = self._vocabulary
         try:
-            matcher = LLMatcher(self._vocabulary, compilers[constraint.grammar](constraint.text))
+            matcher = LLMatcher(vocabulary, compilers[constraint.grammar](constraint.text))
             fault = matcher.get_error()
             if not fault:
                 matcher.compute_bitmask()  # which finds out whether any token may come

@@ -3,11 +3,12 @@
 At temperature 0 only what may change the argmax is applied: bias, penalties and the answer's constraint.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from torch.nn import functional
 
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.sampling import Sampling
@@ -40,6 +41,7 @@ class Processors:
         self._columns = columns
         self._places = {token: place for place, token in enumerate([] if columns is None else columns.tolist())}
         self._penalty, self._warpers = _penalty(sampling), _warpers(sampling)
+        self._bias: torch.Tensor | None = None  # [columns], once it is known how many there are
 
     def __call__(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
         """Processed logits, float32 as `logits [rows, columns]`, -inf where filtered out.
@@ -48,13 +50,16 @@ class Processors:
         """
         scores = logits.float()
         if self._sampling.logit_bias:
-            scores = scores + self._bias(scores)
+            if self._bias is None:
+                self._bias = self._spread(*zip(*self._sampling.logit_bias, strict=True), like=scores)
+            scores = scores + self._bias
         if self._penalty:
             scores = self._penalty(_aligned([self._places_of(tokens) for tokens in before], scores.device), scores)
         if self._sampling.presence_penalty or self._sampling.frequency_penalty:
             scores = scores - torch.stack([self._repeated(tokens, scores) for tokens in before])
         if self._constraint is not None:
-            allowed = torch.stack([self._allowed(self._constraint, tokens) for tokens in before])
+            width = scores.shape[-1]
+            allowed = torch.stack([self._allowed(self._constraint, tokens, width) for tokens in before])
             scores = scores.masked_fill(~allowed.to(scores.device), -torch.inf)
         return self._warpers(_NO_TOKENS, scores) if self._warpers else scores
 
@@ -62,31 +67,27 @@ class Processors:
         """Columns of tokens; one beyond the last for a token that has none, which transformers leaves alone."""
         return tokens if self._columns is None else [self._places.get(token, len(self._places)) for token in tokens]
 
-    def _bias(self, like: torch.Tensor) -> torch.Tensor:
-        return self._spread(dict(self._sampling.logit_bias), like)
-
     def _repeated(self, tokens: Sequence[int], like: torch.Tensor) -> torch.Tensor:
         """OpenAI's presence and frequency penalty of one row, `[columns]`."""
-        sampling = self._sampling
-        counts = Counter(tokens[self._prompt_length :])
-        return self._spread(
-            {token: sampling.presence_penalty + count * sampling.frequency_penalty for token, count in counts.items()},
-            like,
-        )
+        said, counts = np.unique(np.array(tokens[self._prompt_length :], np.int64), return_counts=True)
+        penalties = self._sampling.presence_penalty + counts * self._sampling.frequency_penalty
+        return self._spread(said.tolist(), penalties, like=like)
 
-    def _spread(self, values: dict[int, float], like: torch.Tensor) -> torch.Tensor:
-        """`[columns]`: the value of each column's token, 0 where it has none."""
+    def _spread(self, tokens: Sequence[int], values: Any, *, like: torch.Tensor) -> torch.Tensor:
+        """`[columns]`: the value of each column's token, 0 where it has none. `values`: one for each of the tokens."""
         width = like.shape[-1]
-        spread = torch.zeros(width, dtype=like.dtype)
-        placed = dict(zip(self._places_of(list(values)), values.values(), strict=True))
-        for place, value in placed.items():
-            if place < width:
-                spread[place] = value
-        return spread.to(like.device)
+        # One column more, for tokens without any.
+        spread = torch.zeros(width + 1, dtype=like.dtype)
+        places = torch.tensor(self._places_of(tokens), dtype=torch.int64).clamp(max=width)
+        spread[places] = torch.as_tensor(np.asarray(values), dtype=like.dtype)
+        return spread[:width].to(like.device)
 
-    def _allowed(self, constraint: AnswerConstraint, tokens: Sequence[int]) -> torch.Tensor:
+    def _allowed(self, constraint: AnswerConstraint, tokens: Sequence[int], width: int) -> torch.Tensor:
+        """`[width]`. A draft model may have fewer logits than its target, or more for padding."""
         allowed = torch.from_numpy(constraint.allowed(tokens[self._prompt_length :]))
-        return allowed if self._columns is None else allowed[self._columns.cpu()]
+        if self._columns is not None:
+            return allowed[self._columns.cpu()]
+        return functional.pad(allowed[:width], (0, max(0, width - len(allowed))))
 
 
 def _penalty(sampling: Sampling) -> "LogitsProcessorList | None":

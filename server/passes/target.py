@@ -87,11 +87,14 @@ class Target:
                 target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
                 try:
                     chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
+                    chosen = _with_forced(chosen, each.verify_input)
                 except UnusableLogitsError:
                     has_nodes = len(each.verify_input.tokens) > 1
                     outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
                     continue
-                chosen = _with_forced(chosen, each.verify_input)
+                except PeerError as error:  # of its constraint
+                    outcomes.append(error)
+                    continue
                 outcomes.append(chosen)
                 behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
                 moved_from += [int(behind_chain[index]) for index in path]

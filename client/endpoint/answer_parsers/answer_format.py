@@ -93,16 +93,19 @@ class AnswerFormat:
 
         return self._syntax.grammar([tool["function"] for tool in tools], mark, several=several)
 
-    def parser(self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> AnswerParser:
-        """For the answer to a conversation of these tokens. Calls are found only if there are tools. May take a second
-        the first time. Raises MisuseError for a description that is not understood."""
+    def parser(
+        self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]], *, may_think: bool = True
+    ) -> AnswerParser:
+        """For the answer to a conversation of these tokens. Calls are found only if there are tools; without
+        `may_think` nothing is reasoning, whatever the template has opened. May take a second the first time.
+        Raises MisuseError for a description that is not understood."""
         if self._described is not None:
             return ResponseTemplate(self._described, self._text(prompt), tools, new_id)
         content: AnswerParser = PlainText()
         if tools and self._syntax is not None:
             offered = {tool["function"]["name"] for tool in tools}
             content = CallParser(self._syntax, offered, self._new_id)
-        if not self._marks_thinking:
+        if not self._marks_thinking or not may_think:
             return content
         tail = self._text(prompt[-_PROMPT_TAIL_TOKENS:]).rstrip()
         return Thinking(content, is_inside=tail.endswith(BEGIN))

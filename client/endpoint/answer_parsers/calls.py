@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from client.endpoint.answer_parsers.growing_json import GrowingJson, ReadJson, read_json
 from client.endpoint.answer_parsers.pieces import NewId, Piece, TextPiece, ToolCall
+from common.protocol.constraint import in_lark
 
 Mark = Callable[[str], str]
 """A text that may be a special token of the tokenizer, as a grammar names it."""
@@ -105,21 +106,15 @@ class CallParser:
         return TextPiece(text)
 
 
-def calls_schema(functions: Sequence[Mapping[str, Any]], arguments: str = "arguments") -> dict[str, Any]:
-    """The JSON schema of a call of one of the functions, described as OpenAI does; `arguments` is the key of these."""
-    calls = [
-        {
-            "type": "object",
-            "properties": {
-                "name": {"const": function["name"]},
-                arguments: function.get("parameters") or _NOTHING,
-            },
-            "required": ["name", arguments],
-            "additionalProperties": False,
-        }
-        for function in functions
-    ]
-    return {"anyOf": calls}
+def call_rules(functions: Sequence[Mapping[str, Any]], arguments: str = "arguments") -> str:
+    """The rule `call` in Lark's notation: a JSON object that calls one of the functions, described as OpenAI does;
+    `arguments` is the key of these. Each schema is a rule of its own, so that what it refers to is found in it."""
+    calls, rules = [], []
+    for index, function in enumerate(functions):
+        opening = f'{{"name": {json.dumps(function["name"])}, "{arguments}": '
+        calls.append(f'{json.dumps(opening)} arguments_{index} "}}"')
+        rules.append(in_lark(f"arguments_{index}", function.get("parameters") or _NOTHING))
+    return "\n".join([f"call: {' | '.join(calls)}", *rules])
 
 
 def as_call(value: Any) -> Call | None:

@@ -6,10 +6,9 @@ Source: the function calling format of Hermes 2 Pro (Nous Research), in the chat
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, calls_schema
+from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, call_rules
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
-from common.protocol.constraint import in_lark
 
 _BEGIN, _END = "<tool_call>", "</tool_call>"
 
@@ -24,7 +23,7 @@ class Hermes:
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         call = f'{mark(_BEGIN)} "\\n" call "\\n" {mark(_END)}'
         start = f'start: {call} ("\\n" {call})*' if several else f"start: {call}"
-        return f"{start}\n{in_lark('call', calls_schema(functions))}"
+        return f"{start}\n{call_rules(functions)}"
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN) or not (is_whole or _END in text):

@@ -8,10 +8,9 @@ Source: Meta's prompt format for JSON based tool calling, in the models' chat te
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Call, Mark, ReadCalls, as_call, calls_schema
+from client.endpoint.answer_parsers.calls import NO_CALL, Call, Mark, ReadCalls, as_call, call_rules
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
-from common.protocol.constraint import in_lark
 
 _MARK = "<|python_tag|>"
 
@@ -28,7 +27,7 @@ class Llama3Json:
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         start = 'start: call ("; " call)*' if several else "start: call"
-        return f"{start}\n{in_lark('call', calls_schema(functions, 'parameters'))}"
+        return f"{start}\n{call_rules(functions, 'parameters')}"
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         start = 0

@@ -8,10 +8,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, calls_schema, make_call
+from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, call_rules, make_call
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
-from common.protocol.constraint import in_lark
 
 _BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 
@@ -26,9 +25,8 @@ class Mistral:
         return first_begin(text, _BEGIN)
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
-        calls = {"type": "array", "items": calls_schema(functions), "minItems": 1}
-        limit = {} if several else {"maxItems": 1}
-        return f"start: {mark(_BEGIN)} calls\n{in_lark('calls', {**calls, **limit})}"
+        more = ' (", " call)*' if several else ""
+        return f'start: {mark(_BEGIN)} "[" call{more} "]"\n{call_rules(functions)}'
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN):

@@ -22,7 +22,7 @@ def begun(longest: int = 8, stop: tuple[str, ...] = (), private: tuple[int, ...]
 def test_the_drafter_sees_all_and_that_only_the_safe_text_was_judged():
     decoding = DraftOnlyDecoding((1, 2), (3,), Settings(8, "coupled", sampling=Sampling(0.5, seed=9)), BOUNDS)
     decoding.take([Proposal(0, 7, -1.0)])
-    seen = TreeView((1, 2, 3, 7), (), "coupled", Sampling(0.5, seed=9), alone=True, provisional=2)
+    seen = TreeView((1, 2, 3, 7), (), "coupled", Sampling(0.5, seed=9), alone=True, provisional=2, prompt_length=3)
     assert decoding.view() == seen
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from common.models.tokenizer import plain_tokenizer
 from common.protocol.constraint import Grammar
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint
-from common.sampling.grammar import Grammars
+from common.sampling.grammar import GrammarConstraint, Grammars
 
 TARGET = shipped_family("demo").target
 TOKENIZER = load_tokenizer(TARGET)
@@ -121,6 +122,58 @@ def test_forced_tokens_are_those_without_a_choice(grammars):
 def test_nothing_is_forced_behind_an_end_token(grammars):
     constraint = grammars(Constraint(Grammar.REGEX, "ab"))
     assert constraint.forced([], 64) == (*TOKENIZER("ab", add_special_tokens=False)["input_ids"], END)
+
+
+def test_nothing_is_forced_behind_the_end(grammars):
+    constraint = grammars(Constraint(Grammar.REGEX, "ab"))
+    answer = constraint.forced([], 64)
+    assert answer[-1] == END
+    assert constraint.forced(answer, 64) == ()
+
+
+REPEATS = Constraint(Grammar.REGEX, "(a{1,1000}){1,1000}b")
+"""So many states that the library gives up after a hundred tokens."""
+
+
+def farthest(constraint) -> int:
+    """How many tokens may be chosen before the parser gives up."""
+    answer: list[int] = []
+    try:
+        while len(answer) < 400:
+            answer.append(next(token for token in np.flatnonzero(constraint.allowed(answer)).tolist() if token != END))
+    except PeerError:
+        pass
+    return len(answer)
+
+
+def test_an_answer_goes_as_far_whatever_others_have_used_up():
+    alone = farthest(Grammars(TOKENIZER, VOCABULARY, {END})(REPEATS))
+    assert 10 < alone < 400
+    shared = Grammars(TOKENIZER, VOCABULARY, {END})
+    assert [farthest(shared(REPEATS)) for _ in range(3)] == [alone] * 3
+
+
+def test_a_parser_that_gives_up_says_so():
+    constraint = GrammarConstraint(Spent(), Spent, VOCABULARY, {END})
+    with pytest.raises(PeerError, match="too complex"):
+        constraint.allowed([])
+
+
+class Spent:
+    """A matcher whose limits are used up."""
+
+    def try_consume_tokens(self, tokens):
+        return 0
+
+    def is_error(self):
+        return True
+
+
+def test_a_tokenizer_that_the_library_cannot_read_is_not_blamed_on_the_constraint():
+    broken = plain_tokenizer(TOKENIZER)
+    broken._backend = SimpleNamespace(to_str=lambda: "{}")
+    with pytest.raises(PeerError, match="its tokenizer"):
+        Grammars(broken, VOCABULARY, {END})(CONSTRAINTS["regex"])
 
 
 def test_behind_what_is_forbidden_an_answer_can_only_end(grammars):

@@ -163,6 +163,16 @@ def test_what_a_constraint_forbids_is_gone_before_filters_look(columns):
             assert not processed_row.isfinite().any()
 
 
+@pytest.mark.parametrize("width", [VOCABULARY - 40, VOCABULARY + 40])
+def test_a_draft_model_may_have_fewer_logits_than_its_target_or_padding(width):
+    logits = torch.randn(len(BEFORE), width, generator=torch.Generator().manual_seed(1))
+    found = Processors(LIKELIEST, 0, Even())(logits, BEFORE).isfinite()
+    for before, row in zip(BEFORE, found, strict=True):
+        allowed = torch.from_numpy(Even().allowed(before))
+        assert torch.equal(row[:VOCABULARY], allowed[:width])
+        assert not row[VOCABULARY:].any()
+
+
 @pytest.mark.parametrize(
     ("sampling", "constraint", "expected"),
     [

@@ -26,7 +26,8 @@ FUNCTIONS = [
         "name": "add",
         "parameters": {
             "type": "object",
-            "properties": {"numbers": NUMBERS},
+            "properties": {"numbers": {"$ref": "#/$defs/numbers"}},
+            "$defs": {"numbers": NUMBERS},
             "required": ["numbers"],
             "additionalProperties": False,
         },
@@ -54,6 +55,16 @@ def test_an_answer_that_ends_is_nothing_but_calls(name, several):
         counts.add(len(pieces))
     assert called == {"add", "now"}
     assert counts == {1} if not several else max(counts) > 1
+
+
+def test_what_a_template_has_opened_is_no_reasoning_of_a_constrained_answer():
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = "<think></think>"
+    form, prompt = AnswerFormat(tokenizer, {tokenizer.eos_token_id}), tokenizer("<think>")["input_ids"]
+    for may_think, reasoning in ((True, True), (False, False)):
+        parser = form.parser(prompt, [], may_think=may_think)
+        pieces = [*parser.feed('{"a": 1}'), *parser.end(is_cut=False)]
+        assert {piece.is_reasoning for piece in pieces} == {reasoning}
 
 
 def test_a_mark_that_is_a_special_token_is_named_by_its_number():

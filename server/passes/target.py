@@ -87,7 +87,7 @@ class Target:
                 target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
                 try:
                     chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
-                    chosen = _with_forced(chosen, each.verify_input)
+                    chosen = _with_forced(chosen, each, each.verify_input)
                 except UnusableLogitsError:
                     has_nodes = len(each.verify_input.tokens) > 1
                     outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
@@ -114,9 +114,13 @@ class Target:
         return [self.verify([each])[0] for each in scheduled]
 
 
-def _with_forced(chosen: list[int], verify_input: VerifyInput) -> list[int]:
-    """The tokens that a pass commits, with those behind them that the answer's constraint leaves no choice about."""
-    if verify_input.constraint is None:
+def _with_forced(chosen: list[int], scheduled: ScheduledTokens, verify_input: VerifyInput) -> list[int]:
+    """The tokens that a pass commits, with those behind them that the answer's constraint leaves no choice about.
+
+    None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are asked
+    for, so it has to be the root of the next pass.
+    """
+    if verify_input.constraint is None or len(scheduled.path(chosen)) == len(chosen):
         return chosen
     answer = verify_input.seen[verify_input.prompt_length :]
     return [*chosen, *verify_input.constraint.forced([*answer, *chosen], _MOST_FORCED)]

@@ -11,11 +11,12 @@ from transformers import LogitsProcessor
 from client.errors import RefusedError
 from common.drafters.lookup import LookupDrafter
 from common.models.checkpoint import load_tokenizer
+from common.protocol.client_session import ClientSession, Limits
 from common.protocol.constraint import Grammar
 from common.protocol.messages import Constraint, Settings
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.sampling.grammar import Grammars
-from tests.end_to_end.in_memory import LocalServer
+from tests.end_to_end.in_memory import CONTEXT, MAX_NODES, LocalServer, Wire
 from tests.end_to_end.test_exactness import RandomDrafter, drafter_of
 from tests.families import make_checkpoint
 
@@ -107,6 +108,26 @@ async def test_sampled_answers_match_and_coupled_ones_are_plain_decoding(setting
         found = json.loads(text)
         assert found["kind"] in ("first", "second")
         assert all(isinstance(each, bool) for each in found["many"])
+
+
+async def test_an_answer_that_another_server_goes_on_with_is_the_same(setting):
+    """The stream breaks in mid-answer, and a server that has never seen it is given what is known."""
+    constraint, limits = CONSTRAINTS["regex"], Limits("f", setting.server.vocab, CONTEXT, MAX_NODES, setting.server._constrain)
+    session = ClientSession("a session that moves", limits)
+    other = LocalServer(setting.checkpoint, frozenset({setting.end}), constrain=setting.server._constrain)
+    opening = [session.open(PROMPT, Settings(LENGTH, constraint=constraint))]
+    for server, enough in ((setting.server, 3), (other, LENGTH)):
+        async with server.running():
+            wire = Wire(server._engine)
+            for message in opening:
+                wire.send(message)
+            while session.finished is None and len(session.answer) < enough:
+                session.receive(await wire.receive())
+            wire.close()
+        if session.finished is None and enough < LENGTH:
+            session.lost()
+            opening = session.reopen()
+    assert tuple(session.answer) == setting.truth(constraint)
 
 
 async def test_forced_tokens_need_no_pass(setting):

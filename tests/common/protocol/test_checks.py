@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.checks import check_nodes, check_settings
+from common.protocol.constraint import Grammar
 from common.protocol.errors import PeerError
-from common.protocol.messages import LEAST_LOGP, Draw, FailureCode, GrownNode, Settings
+from common.protocol.messages import LEAST_LOGP, Constraint, Draw, FailureCode, GrownNode, Settings
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.tree import FIRST_SERVER_NODE_ID
-from tests.common.protocol.fakes import terms
+from tests.common.protocol.fakes import VOCAB, terms
 
 TERMS = terms(vocab_size=400)
 DRAW = Draw((1, 2, 3), (7, 2, 1))
@@ -83,6 +84,23 @@ def test_every_group_of_a_grow_is_looked_at():
         check_nodes([*group([1, 2], DRAW), *group([0], DRAW, 2, 3)], TERMS)
 
 
+_BIAS = "logit-bias names tokens in ascending order, each once, at most 1024"
+
+
+def test_a_bias_of_a_token_that_the_target_does_not_have_is_refused():
+    asked = how(logit_bias=((VOCAB - 1, 1.0), (VOCAB, 1.0)))
+    check_settings(asked)
+    with pytest.raises(PeerError, match=f"names token {VOCAB}, outside the target's vocabulary of {VOCAB}"):
+        check_settings(asked, terms())
+
+
+def test_a_constraint_that_cannot_be_compiled_is_refused_before_anything_changes():
+    asked = Settings(5, constraint=Constraint(Grammar.REGEX, "("))
+    check_settings(asked)
+    with pytest.raises(PeerError, match="not supported here"):
+        check_settings(asked, terms())
+
+
 def how(rule="coupled", **sampling):
     return Settings(5, rule, sampling=Sampling(**{"temperature": 1.0, **sampling}))
 
@@ -115,6 +133,21 @@ def test_sampling_that_makes_sense_passes(rule):
         (how(repetition_penalty=-1.0), "repetition-penalty must lie in [0.01, 100], 1 for none, not -1"),
         (how(repetition_penalty=math.inf), "repetition-penalty must lie in [0.01, 100], 1 for none, not inf"),
         (how(repetition_penalty=math.nan), "repetition-penalty must lie in [0.01, 100], 1 for none, not nan"),
+        (how(presence_penalty=100.5), "presence-penalty must lie in [-100, 100], 0 for none, not 100.5"),
+        (how(frequency_penalty=math.nan), "frequency-penalty must lie in [-100, 100], 0 for none, not nan"),
+        (how(logit_bias=((1, math.inf),)), "logit-bias must lie in [-100, 100], 0 for none, not inf"),
+        (how(logit_bias=((2, 1.0), (1, 1.0))), _BIAS),
+        (how(logit_bias=((2, 1.0), (2, 1.0))), _BIAS),
+        (how(logit_bias=((-1, 1.0),)), _BIAS),
+        (how(logit_bias=tuple((token, 1.0) for token in range(1025))), _BIAS),
+        (
+            Settings(5, constraint=Constraint("xml", "")),
+            "unknown grammar 'xml'; this server knows json_schema, regex, lark",
+        ),
+        (
+            Settings(5, constraint=Constraint(Grammar.LARK, "x" * 12289)),
+            "the constraint has 12289 characters, more than the 12288 allowed; shorten it",
+        ),
         (how(seed=-1), "seed must be a whole number of 64 bits, not -1"),
         (how(seed=2**64), "seed must be a whole number of 64 bits, not 18446744073709551616"),
         (

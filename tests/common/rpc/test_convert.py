@@ -13,6 +13,7 @@ from common.protocol.messages import (
     Ack,
     Cancel,
     Commit,
+    Constraint,
     Draw,
     Extend,
     Failed,
@@ -43,8 +44,12 @@ NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_si
 DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 TOKENS = st.lists(U32, max_size=9).map(tuple)
 NUMBERS = st.floats(allow_nan=False)
-SAMPLING = st.builds(Sampling, NUMBERS, U32, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 2**64 - 1))
-SETTINGS = st.builds(Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT, SAMPLING)
+BIASES = st.lists(st.tuples(U32, NUMBERS), max_size=3).map(tuple)
+SAMPLING = st.builds(
+    Sampling, NUMBERS, U32, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 2**64 - 1), NUMBERS, NUMBERS, BIASES
+)
+CONSTRAINTS = st.none() | st.builds(Constraint, TEXT, TEXT)
+SETTINGS = st.builds(Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT, SAMPLING, CONSTRAINTS)
 DRAWS = st.builds(Draw, TOKENS, TOKENS)
 
 

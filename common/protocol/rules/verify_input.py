@@ -20,7 +20,8 @@ from common.protocol.tree_rows import Integers
 @dataclass(frozen=True, eq=False, slots=True)
 class VerifyInput:
     """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
-    first; siblings of a group as they came, others the likeliest first. Immutable, so that a pass may verify while the session changes."""
+    first; siblings of a group as they came, others the likeliest first. Immutable, so that a pass may verify while the
+    session changes."""
 
     rule: str
     sampling: Sampling

@@ -5,6 +5,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -49,15 +50,24 @@ class FaultIsolation(Generic[Owner]):
     def call_together(
         self, owners: Sequence[Owner], ask: Callable[[Sequence[Owner]], Sequence[Answer]]
     ) -> list[tuple[Owner, Answer]]:
-        """As `call_each`, where all are asked at once; one by one where that raises."""
+        """As `call_each`, where all are asked at once; one by one where that raises. `ask` must leave everything as it
+        was where it raises. A fault that nobody has alone is logged once."""
         try:
             return list(zip(owners, ask(owners), strict=True))
-        except Exception:
-            return self.call_each(owners, lambda owner: ask([owner])[0])
+        except Exception as error:
+            answers = self.call_each(owners, lambda owner: ask([owner])[0])
+            if len(answers) == len(owners):
+                _log_joint_fault(self._when, describe_error(error))
+            return answers
 
     def _failed(self, owner: Owner, error: Exception) -> None:
         _log.error("a session failed %s: %s", self._when, describe_error(error))
         self._fail(owner)
+
+
+@cache  # it may come with every pass
+def _log_joint_fault(when: str, error: str) -> None:
+    _log.error("sessions failed together, but none alone, %s; that may cost each pass time: %s", when, error)
 
 
 def describe_error(error: BaseException) -> str:

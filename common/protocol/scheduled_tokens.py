@@ -16,7 +16,7 @@ Replies = tuple[FromServer, ...]
 Integers = Sequence[int] | NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class ScheduledTokens:
     """The `chain` at positions `start`, ..., then nodes of the tree, parents first.
 

@@ -59,13 +59,16 @@ def commit_probabilities(trees: Sequence[TreeRows], max_acceptances: Sequence[fl
     tree = np.repeat(np.arange(len(trees)), sizes)
     claimed = np.concatenate([np.ones(len(rows)) if rows.grouped else rows.chances for rows in trees])
     depths = np.concatenate([rows.depths for rows in trees])
-    level = tree * (1 + int(depths.max())) + depths
+    deepest = int(depths.max())
+    level = tree * (1 + deepest) + depths
     totals = np.bincount(level, weights=claimed)[level]
-    most = np.array(max_acceptances)[tree] ** depths
+    # Products: the last bit of a power depends on the processor.
+    factors = np.repeat(np.array(max_acceptances, dtype=np.float64)[:, None], 1 + deepest, axis=1)
+    factors[:, 0] = 1.0
+    most = np.cumprod(factors, axis=1).ravel()[level]
     believed = claimed * np.divide(most, totals, out=np.ones_like(totals), where=totals > most)
     # The least on the way from the root, in steps that double.
     above = np.maximum(np.concatenate([rows.parents for rows in trees]), 0) + np.repeat(ends - sizes, sizes)
-    deepest = int(depths.max())
     while deepest > 0:
         believed = np.minimum(believed, believed[above])
         above = above[above]

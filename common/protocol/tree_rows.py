@@ -37,5 +37,9 @@ class TreeRows:
     draws: Mapping[int, Draw]
     """What the children of a row were drawn from, where they are a group."""
 
+    def __post_init__(self) -> None:
+        for each in (self.tokens, self.parents, self.depths, self.logps, self.chances):
+            each.setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.tokens)

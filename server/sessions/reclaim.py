@@ -1,12 +1,17 @@
-"""Whose K/V go where slots are wanted: first cached prefixes that nobody uses, then those of sessions on lease, then of
-finished sessions, which a next turn computes again; at last running answers fail, so that others can go on.
+"""Whose K/V go: what a pass rejected; and where slots are wanted, first cached prefixes that nobody uses, then those of
+sessions on lease, then of finished sessions, which a next turn computes again; at last running answers fail, so that
+others can go on.
 
 It may not know streams or how passes are planned.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from common.models.slots import SlotPool
+from common.protocol.scheduled_tokens import Integers
+from server.fault_isolation import FaultIsolation
 from server.passes.prefix_tree import PrefixTree
 from server.sessions.entry import SessionEntry
 from server.sessions.registry import SessionRegistry
@@ -58,6 +63,17 @@ class SlotReclaim:
         wanted = self._wanted(due)
         if self._pool.free < wanted:
             self._cache.evict(wanted - self._pool.free)
+
+    def give_back(self, rejected: Mapping[SessionEntry, Integers], isolation: FaultIsolation[SessionEntry]) -> None:
+        """Gives back the slots of each session that a pass filled in vain, which were never of its sequence."""
+
+        def give(entries: Sequence[SessionEntry]) -> list[int]:
+            slots = [rejected[entry] for entry in entries]
+            self._pool.give(np.concatenate(slots))
+            return [len(own) for own in slots]
+
+        # All at once: the pool sorts and joins ranges once for the pass.
+        isolation.call_together(list(rejected), give)
 
     def _wanted(self, due: Sequence[SessionEntry]) -> int:
         return min(self._pass_tokens, sum(entry.demand.tokens for entry in due))

@@ -8,8 +8,6 @@ after it.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Failed, FailureCode, FromClient, FromServer, Open
@@ -218,11 +216,12 @@ class Sessions:
         """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
-        given_back: list[Integers] = []
+        rejected: dict[SessionEntry, Integers] = {}
+        isolation = self._isolation("after its pass")
         for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass, kept = False, 0
             outcome = entry.out_of_memory(len(scheduled), told, now) if isinstance(told, RefusalError) else told
-            with self._isolation("after its pass")(entry):
+            with isolation(entry):
                 result: PassResult | None = None
                 try:
                     if isinstance(outcome, PeerError):
@@ -240,10 +239,10 @@ class Sessions:
                         entry.sequence.keep(scheduled.slots[:kept])
                         self._prefixes.share(entry, scheduled.is_of_prompt)
                 finally:
-                    given_back.append(scheduled.slots[kept:])
+                    rejected[entry] = scheduled.slots[kept:]
                 if result is not None:
                     self._deliver(entry, result.replies, now)
-        self._pool.give(np.concatenate(given_back))
+        self._reclaim.give_back(rejected, isolation)
 
     # Server drafting.
 

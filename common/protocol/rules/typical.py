@@ -29,7 +29,8 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
 
 
 def _deepest_run(row: int, verify_input: VerifyInput, children: list[list[int]], target: TargetRows) -> list[int]:
-    """The longest chain of accepted rows below `row`; of equally long ones the first."""
+    """The longest chain of accepted rows below `row`; of equally long ones the first: siblings are
+    tried in the order of their rows, those that the drafter found likeliest first."""
     runs: dict[int, list[int]] = {row: []}
     pending = [row]
     for above in pending:

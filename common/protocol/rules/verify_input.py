@@ -20,7 +20,8 @@ from common.protocol.tree_rows import Integers
 @dataclass(frozen=True, eq=False, slots=True)
 class VerifyInput:
     """Row 0 is the root, which carries the last of `frontier` committed tokens; the other rows are nodes, parents
-    first and siblings in the order of their ids. Immutable, so that a pass may verify while the session changes."""
+    first; siblings of a group as they came, others the likeliest first. Immutable, so that a pass may verify while the
+    session changes."""
 
     rule: str
     sampling: Sampling
@@ -67,7 +68,7 @@ def make_verify_input(
     constraint: AnswerConstraint | None = None,
 ) -> VerifyInput:
     """The verify input of a pass over the tree's root and the `nodes` of these rows of the tree: parents first,
-    siblings as they came. Nodes at positions from `last` on can never be committed."""
+    siblings in the order of these rows. Nodes at positions from `last` on can never be committed."""
     rule, sampling, rows = settings.rule, settings.sampling, tree.rows
     seen = tuple(tree.tokens) if sampling.looks_back or constraint is not None else ()
     if isinstance(nodes, range) and not tree.grouped:

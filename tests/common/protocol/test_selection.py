@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 
 import pytest
 from hypothesis import given
@@ -182,6 +183,11 @@ def test_a_drafter_that_is_sure_of_everything_is_believed_to_know_one_token_at_e
     tree = tree_of([(0, 0.0)] * 4 + [(1, 0.0), (1, 0.0)], grouped=False)
     assert weighed_alone(tree).tolist() == [0.25] * 6
     assert weighed_alone(tree, 0.5).tolist() == [0.125] * 6
+
+
+def test_bounds_of_levels_are_products_which_are_the_same_on_every_processor():
+    sure = tree_of([(parent, 0.0) for parent in range(200)], grouped=False)
+    assert weighed_alone(sure, 0.93).tolist() == list(itertools.accumulate([0.93] * 200, operator.mul))
 
 
 def test_a_bare_root_gains_a_token_by_its_first_level():

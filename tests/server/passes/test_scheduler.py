@@ -62,7 +62,9 @@ def test_large_trees_are_cut_to_fair_shares_and_leave_room_for_a_prompt() -> Non
 def test_nobody_gets_more_nodes_than_it_asks_for() -> None:
     """Though its tree has more: the device has no memory for them."""
     prices = PassPrices(lambda work: 0.01 + 0.001 * work.tokens, lambda work: 0.0, lambda tokens: True)
-    assert schedule([Demand(1, 2, 0), Demand(1, 30, 0)], 512, prices, lambda index: [1.0] * 30) == [3, 31]
+    assert schedule(
+        [Demand(1, 2, 0), Demand(1, 30, 0)], 512, prices, lambda indices: [[1.0] * 30 for _ in indices]
+    ) == [3, 31]
 
 
 def test_a_short_prompt_reserves_no_more_than_it_needs() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from common.protocol.acceptance import AcceptanceEstimator
 from common.protocol.messages import FailureCode, Grow, GrownNode, Settings
 from common.protocol.server_session import ServerSession
 from server.sessions.sessions import Sessions
@@ -34,7 +35,8 @@ def sessions() -> Sessions:
 class Clock:
     """A pass takes a millisecond for each of its tokens, so that the width of a pass matters."""
 
-    def __init__(self, sessions: Sessions):
+    def __init__(self, sessions: Sessions, token_seconds: float = 0.001):
+        self._token_seconds = token_seconds
         self._sessions, self._fake_target, self.now = sessions, FakeTarget(), 0.0
         self._helpers = Helpers(guessing(VOCAB))
 
@@ -45,7 +47,7 @@ class Clock:
         exports = self._sessions.claim_state()
         self._sessions.send_state(exports, self._fake_target.make([each.request for each in exports]), self.now)
         if batch is not None:
-            self.now += 0.001 * batch.work.tokens
+            self.now += self._token_seconds * batch.work.tokens
             self._sessions.complete(batch, self._fake_target.verify(batch.scheduled), self.now)
         for client in clients:
             client.hear()
@@ -79,15 +81,28 @@ def broken_property(name: str) -> Callable[[Any], None]:
     return break_it
 
 
-def broken_tree(entry: Any) -> None:
-    entry.session.tree.nodes = raising
+def broken_weighing(entry: Any) -> None:
+    broken = type("Broken", (AcceptanceEstimator,), {"max_acceptance": property(raising)})
+    entry.session.acceptance.__class__ = broken
+
+
+def broken_slots(entry: Any) -> None:
+    """What each of its passes rejects is given back before it is given back."""
+    complete = entry.session.complete
+
+    def complete_and_give(scheduled: Any, tokens: Any, now: float) -> Any:
+        result = complete(scheduled, tokens, now)
+        entry.sequence._pool.give(scheduled.slots[len(scheduled.chain) + len(result.nodes_kept) :])
+        return result
+
+    entry.session.complete = complete_and_give
 
 
 BREAKS = {
     **{name: broken_method(name) for name in ("due", "plan", "complete", "server_draft_view", "add_server_draft")},
     **{name: broken_method(name) for name in ("next_span", "state_frame")},
     **{name: broken_property(name) for name in ("wants_server_drafting", "may_server_draft", "waits_for_its_client")},
-    "weighing": broken_tree,
+    "weighing": broken_weighing,
 }
 
 
@@ -99,6 +114,24 @@ def test_what_one_session_raises_ends_it_alone(sessions: Sessions, name: str, ca
         clock.go_on(faulty, honest)
     assert faulty.failed is None
     BREAKS[name](entry_of_client(sessions, faulty))
+    ends_alone(clock, sessions, faulty, honest, caplog)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_whose_slots_are_free_already_ends_alone(sessions: Sessions, caplog: pytest.LogCaptureFixture) -> None:
+    """Rejected slots of all sessions are given back together."""
+    clock = Clock(sessions, token_seconds=0.0)  # so that all nodes are verified
+    faulty, honest = opened(sessions, "faulty", 30), opened(sessions, "honest", 12)
+    for _ in range(4):
+        clock.go_on(faulty, honest)
+    broken_slots(entry_of_client(sessions, faulty))
+    ends_alone(clock, sessions, faulty, honest, caplog)
+    assert "ValueError in slots.py" in caplog.text
+
+
+def ends_alone(
+    clock: Clock, sessions: Sessions, faulty: Client, honest: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
         for _ in range(300):
             clock.go_on(honest)
@@ -110,7 +143,6 @@ def test_what_one_session_raises_ends_it_alone(sessions: Sessions, name: str, ca
     assert "try again" in faulty.failed.message
     assert faulty.ended
     assert "a session failed" in caplog.text
-    assert "ZeroDivisionError" in caplog.text
     sessions.leave(honest, clock.now)
     assert (len(sessions), sessions.held_slots) == (0, 0)
 

@@ -16,6 +16,10 @@ def inverses(owners: Sequence[int]) -> list[float]:
     return [inverse(owner) for owner in owners]
 
 
+def fails_nobody(owner: int) -> None:
+    pytest.fail(f"{owner} failed")
+
+
 def test_who_raises_fails_and_the_others_are_answered() -> None:
     failed: list[int] = []
     isolation = FaultIsolation("now", failed.append)
@@ -25,7 +29,7 @@ def test_who_raises_fails_and_the_others_are_answered() -> None:
 
 
 def test_who_gets_no_answer_together_is_asked_alone() -> None:
-    isolation = FaultIsolation[int]("now", pytest.fail)
+    isolation = FaultIsolation("now", fails_nobody)
     assert isolation.call_together([1, 2], lambda owners: inverses(owners[:1])) == [(1, 1.0), (2, 0.5)]
 
 
@@ -35,7 +39,7 @@ def test_a_fault_that_nobody_has_alone_ends_nobody_and_is_logged_once(caplog: py
             raise MemoryError
         return inverses(owners)
 
-    isolation = FaultIsolation[int]("at a time of its own", pytest.fail)
+    isolation = FaultIsolation("at a time of its own", fails_nobody)
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             assert isolation.call_together([1, 2], only_alone) == [(1, 1.0), (2, 0.5)]

@@ -29,7 +29,7 @@ def test_likelier_siblings_come_first(tree: TokenTree) -> None:
 
 def test_neither_a_pass_nor_its_session_writes_what_both_read(tree: TokenTree) -> None:
     own = scheduled(tree)
-    arrays = [own.tokens, own.parents]
+    arrays = [np.asarray(own.tokens), np.asarray(own.parents)]
     arrays += [
         each for field in dataclasses.fields(tree.rows) if hasattr(each := getattr(tree.rows, field.name), "flags")
     ]

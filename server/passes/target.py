@@ -17,6 +17,7 @@ from common.models.errors import CheckpointError
 from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.tensor_parallel import local_part
+from common.protocol.constraint import AnswerConstraint
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode
 from common.protocol.rules import RULES
@@ -87,7 +88,8 @@ class Target:
                 target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
                 try:
                     chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
-                    chosen = _with_forced(chosen, each, each.verify_input)
+                    if each.verify_input.constraint is not None:
+                        chosen += _forced_behind(chosen, each, each.verify_input, each.verify_input.constraint)
                 except UnusableLogitsError:
                     has_nodes = len(each.verify_input.tokens) > 1
                     outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
@@ -114,16 +116,18 @@ class Target:
         return [self.verify([each])[0] for each in scheduled]
 
 
-def _with_forced(chosen: list[int], scheduled: ScheduledTokens, verify_input: VerifyInput) -> list[int]:
-    """The tokens that a pass commits, with those behind them that the answer's constraint leaves no choice about.
+def _forced_behind(
+    chosen: list[int], scheduled: ScheduledTokens, verify_input: VerifyInput, constraint: AnswerConstraint
+) -> Sequence[int]:
+    """The tokens behind those that a pass commits about which the answer's constraint leaves no choice.
 
     None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are asked
     for, so it has to be the root of the next pass.
     """
-    if verify_input.constraint is None or len(scheduled.path(chosen)) == len(chosen):
-        return chosen
+    if len(scheduled.path(chosen)) == len(chosen):
+        return ()
     answer = verify_input.seen[verify_input.prompt_length :]
-    return [*chosen, *verify_input.constraint.forced([*answer, *chosen], _MOST_FORCED)]
+    return constraint.forced([*answer, *chosen], _MOST_FORCED)
 
 
 def _fault_of(error: Exception) -> PeerError:

@@ -31,6 +31,8 @@ FINGERPRINT_KEY = "target_fingerprint"
 DEPTHS_KEY = "depths"
 ACCEPT_KEY = "accept_lengths"
 """Accept lengths measured after training, by the number N of the target's last layers that the draft ran."""
+TRIMMED_KEY = "trimmed_from"
+"""The name of the draft whose head was trimmed after training; the accept lengths are those of its whole head."""
 
 _TRAINED = [kind.name for kind in TRAINED_KINDS]
 
@@ -147,8 +149,16 @@ def check_sizes(directory: Path, facts: DraftFacts, target: "PreTrainedConfig") 
 
 def note_accept_lengths(directory: Path, by_depth: Mapping[int, float]) -> None:
     """Writes measured accept lengths, by depth, into a draft's configuration."""
-    config = read_json(directory / CONFIG)
-    config[ACCEPT_KEY] = {str(depth): round(length, 3) for depth, length in by_depth.items()}
+    _note(directory, ACCEPT_KEY, {str(depth): round(length, 3) for depth, length in by_depth.items()})
+
+
+def note_trimmed(directory: Path, whole: str) -> None:
+    """Writes into a draft's configuration that its head was trimmed after training; `whole` names the draft before."""
+    _note(directory, TRIMMED_KEY, whole)
+
+
+def _note(directory: Path, key: str, value: object) -> None:
+    config = read_json(directory / CONFIG) | {key: value}
     (directory / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 

@@ -301,6 +301,12 @@ def _config(
     head, embedding = tensors.get("head.weight"), tensors.get("embedding.weight")
     if head is None and kept is not None:
         raise CheckpointError(f"{directory} names the tokens of a head of its own, but lacks it; fetch it again.")
+    if head is None and embedding is not None and content.get("tie_word_embeddings"):
+        # SGLang's head is the embedding, and that its target's if the widths agree; vLLM's is its target's head.
+        raise CheckpointError(
+            f"the draft in {directory} ties its head to an embedding of its own (tie_word_embeddings), which is not "
+            "read; save it with an lm_head.weight."
+        )
     try:
         vocabulary = len(head) if head is not None and kept is None else int(settings["vocab_size"])
         of_eagle = dict(content.get(_EAGLE_KEY) or {}) | dict(content)

@@ -4,6 +4,8 @@ token is seldom worth the cost of its row of the head.
 What may live here: choosing the tokens, and trimming the head to them. It may not know networks or drafting.
 """
 
+from collections.abc import Collection
+
 import torch
 from torch import nn
 
@@ -14,9 +16,14 @@ KEPT_TOKENS = "kept_tokens"
 """The tensor of a draft's directory that lists its tokens: int64 [kept], ascending; absent where it has all."""
 
 
-def most_frequent(counts: torch.Tensor, size: int) -> torch.Tensor:
-    """The `size` likeliest tokens by `counts` [vocabulary], int64, ascending; the lower id where counts are equal."""
-    order = counts.argsort(descending=True, stable=True)
+def most_frequent(counts: torch.Tensor, size: int, end_tokens: Collection[int]) -> torch.Tensor:
+    """The `size` likeliest tokens by `counts` int64 [vocabulary], ascending; the lower id where counts are equal.
+
+    The end tokens count as the likeliest: plain text has none, and a draft that writes alone would never end.
+    """
+    ranked = counts.clone()
+    ranked[[token for token in end_tokens if token < len(counts)]] = torch.iinfo(counts.dtype).max
+    order = ranked.argsort(descending=True, stable=True)
     return order[:size].sort().values
 
 

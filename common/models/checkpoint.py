@@ -16,6 +16,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -157,6 +158,23 @@ def load_config(directory: Path) -> PreTrainedConfig:
         )
     check_positions(directory, config)
     return config
+
+
+def read_end_tokens(directory: Path, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """The tokens that end an answer of a target: those of generation_config.json, without that file those of `config`,
+    and the tokenizer's own. Raises `CheckpointError` where the file cannot be read."""
+    try:
+        if (directory / "generation_config.json").is_file():
+            generation = GenerationConfig.from_pretrained(directory, local_files_only=True)
+        else:
+            generation = GenerationConfig.from_model_config(config)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"the generation configuration in {directory} cannot be read; fetch the checkpoint again."
+        ) from error
+    configured = generation.eos_token_id
+    ends = set(configured) if isinstance(configured, list | tuple) else {configured}
+    return frozenset((ends | {tokenizer.eos_token_id}) - {None})
 
 
 def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:

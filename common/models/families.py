@@ -69,6 +69,12 @@ def context_of(config: Any) -> int | None:
     return min([stated, *trained])
 
 
+def depends_on_longest(config: Any) -> bool:
+    """Whether frequencies beyond `context_of` depend on the longest sequence of a forward, for which see there."""
+    parameters = _rope_parameters(getattr(config, "rope_parameters", None))
+    return any(each["rope_type"] == "longrope" or "dynamic" in each["rope_type"] for each in parameters)
+
+
 def _rope_parameters(parameters: object) -> Iterator[dict[str, Any]]:
     """Of all layers, each of which may have parameters of its own."""
     if isinstance(parameters, dict):

@@ -25,6 +25,7 @@ from common.bundle import (
 )
 from common.draft_kinds import LOOKUP, DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
+from common.models.families import context_of, depends_on_longest
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
@@ -71,25 +72,34 @@ def offer_causal_lm(
 
     Raises as `find_causal_lm` does.
     """
-    directory = find_causal_lm(draft, tokenizer)
+    directory = find_causal_lm(draft, tokenizer, card.context)
     own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
     own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
     return _offer(checkpoint_name(draft), kind.name, card, own | _tokenizer_sources(target))
 
 
-def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase) -> Path:
-    """Where a causal LM lies that can draft for a target with that tokenizer.
+def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int | None) -> Path:
+    """Where a causal LM lies that can draft for a target with that tokenizer, whose sequences have `context` tokens at
+    most.
 
     Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
-    is no checkpoint, and for a draft that cannot propose the target's tokens.
+    is no checkpoint, and for a draft that cannot propose the target's tokens or whose frequencies would change within
+    the target's context: sessions share its weights, and its K/V would hold those of before.
     """
     directory = checkpoint_directory(draft, with_weights=True)
     if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
         raise MisuseError(f"the draft {draft} has another tokenizer than the target; give one that shares it")
-    vocab_size = load_config(directory).vocab_size
+    config = load_config(directory)
+    vocab_size = config.vocab_size
     if vocab_size < len(tokenizer):
         raise MisuseError(
             f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"
+        )
+    bound = context_of(config) or 0
+    if depends_on_longest(config) and (context is None or bound < context):
+        raise MisuseError(
+            f"the draft {draft} scales positions beyond {bound} by the longest sequence of a pass, within the "
+            "target's context; give one whose rope type is default, linear, yarn or llama3"
         )
     return directory
 

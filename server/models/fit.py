@@ -10,7 +10,8 @@ from transformers import PreTrainedTokenizerBase
 
 from common.draft_kinds import DraftKind, DraftParts
 from common.draft_models.directory import read_draft_kind
-from common.models.checkpoint import load_tokenizer
+from common.models.checkpoint import load_config, load_tokenizer
+from common.models.families import context_of
 from common.models.fingerprint import fingerprint
 from common.models.shipped import shipped_family
 from common.models.source import checkpoint_directory
@@ -44,7 +45,7 @@ def check_fit(draft: str, target: TargetFiles) -> DraftKind:
     directory = checkpoint_directory(draft, with_weights=True)
     kind = read_draft_kind(directory)
     if kind.parts is DraftParts.CAUSAL_LM:
-        find_causal_lm(draft, target.tokenizer)
+        find_causal_lm(draft, target.tokenizer, context_of(load_config(target.directory)))
     else:
         read_draft_model(checkpoint_name(draft), kind, directory, target.directory, target.fingerprint)
     return kind

@@ -17,6 +17,7 @@ from common.draft_kinds import DraftKind, DraftParts
 from common.draft_models.directory import (
     FINGERPRINT_KEY,
     KIND_KEY,
+    TRIMMED_KEY,
     DraftFacts,
     read_accept_lengths,
     read_draft_kind,
@@ -46,7 +47,8 @@ class TensorHeader:
 
 @dataclass(frozen=True, slots=True)
 class DraftReport:
-    """What a directory holds. `target` is a name or a fingerprint as its files have it, None where they name none."""
+    """What a directory holds. `target` is a name or a fingerprint as its files have it, None where they name none.
+    `trimmed_from` names the draft that had the whole head, None where none was trimmed after training."""
 
     kind: DraftKind
     layout: str
@@ -54,6 +56,7 @@ class DraftReport:
     tensors: dict[str, TensorHeader]
     target: str | None
     accept_lengths: dict[int, float]
+    trimmed_from: str | None
 
     @property
     def parameters(self) -> int:
@@ -89,6 +92,7 @@ def inspect_draft(draft: str) -> DraftReport:
         tensors=tensors,
         target=_named_target(config),
         accept_lengths=read_accept_lengths(directory),
+        trimmed_from=str(config[TRIMMED_KEY]) if TRIMMED_KEY in config else None,
     )
 
 
@@ -118,7 +122,10 @@ def describe_draft(name: str, report: DraftReport, *, with_tensors: bool = False
         findings.append(Finding("runs", f"{', '.join(map(str, facts.depths))} of its target's last layers"))
     if report.accept_lengths:
         lengths = (f"{length:.2f} with {depth}" for depth, length in report.accept_lengths.items())
-        findings.append(Finding("accept length", f"{', '.join(lengths)} of its target's last layers, as trained"))
+        measured = (
+            "as trained" if report.trimmed_from is None else f"measured as {report.trimmed_from}, before trimming"
+        )
+        findings.append(Finding("accept length", f"{', '.join(lengths)} of its target's last layers, {measured}"))
     if with_tensors:
         findings += [
             Finding(tensor, f"{header.dtype} {list(header.shape)}") for tensor, header in report.tensors.items()

@@ -16,12 +16,14 @@ from training.draft_models.recipe import Batch
 class TokenCounts(nn.Module):
     counts: torch.Tensor
 
-    def __init__(self, vocabulary: int, size: int | None):
-        """size: how many tokens the head keeps; None for all. Raises MisuseError for none or too many."""
+    def __init__(self, vocabulary: int, size: int | None, end_tokens: frozenset[int]):
+        """size: how many tokens the head keeps, `end_tokens` among them; None for all. Raises MisuseError for none or
+        too many."""
         super().__init__()
         if size is not None and not 1 <= size <= vocabulary:
             raise MisuseError(f"--draft-vocabulary must lie between 1 and the target's {vocabulary}, not {size}")
         self.size = size
+        self._end_tokens = end_tokens
         if size is not None:
             self.register_buffer("counts", torch.zeros(vocabulary, dtype=torch.long))
 
@@ -31,5 +33,5 @@ class TokenCounts(nn.Module):
             self.counts += torch.bincount(batch.targets, minlength=len(self.counts)).to(self.counts.device)
 
     def kept(self) -> torch.Tensor | None:
-        """The most frequent tokens so far, int64 ascending; None for all."""
-        return None if self.size is None else most_frequent(self.counts, self.size)
+        """The end tokens and the most frequent ones so far, int64 ascending; None for all."""
+        return None if self.size is None else most_frequent(self.counts, self.size, self._end_tokens)

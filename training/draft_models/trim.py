@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from common.draft_models import eagle, moa
 from common.draft_models.directory import (
@@ -19,11 +19,12 @@ from common.draft_models.directory import (
     check_fingerprint,
     check_sizes,
     note_accept_lengths,
+    note_trimmed,
     read_accept_lengths,
     read_draft_kind,
 )
 from common.draft_models.vocabulary import most_frequent
-from common.models.checkpoint import load_config, load_tokenizer
+from common.models.checkpoint import load_config, load_tokenizer, read_end_tokens
 from common.models.families import context_of
 from common.models.fingerprint import fingerprint
 from common.models.shipped import shipped_family
@@ -43,10 +44,12 @@ class Trimmed:
 
 
 def trim_draft(draft: str, target: str, data: Sequence[Path], size: int, out: Path) -> Trimmed:
-    """Writes the draft model to `out` with the `size` tokens that are most frequent in the answers of `data`.
+    """Writes the draft model to `out` with `size` tokens: the target's end tokens, and those that are most frequent in
+    the answers of `data`.
 
-    Accept lengths stay those that were measured with the whole head. Raises MisuseError for a kind that has no head of
-    its target, a `size` that is none, or an `out` that is not empty; CheckpointError for a draft of another target.
+    Accept lengths stay those that were measured with the whole head, of which the directory then says so. Raises
+    MisuseError for a kind that has no head of its target, a `size` that is none, or an `out` that is not empty;
+    CheckpointError for a draft of another target.
     """
     directory = checkpoint_directory(draft, with_weights=True)
     kind = read_draft_kind(directory).name
@@ -66,18 +69,21 @@ def trim_draft(draft: str, target: str, data: Sequence[Path], size: int, out: Pa
     vocabulary = int(config.vocab_size)
     if not 1 <= size <= vocabulary:
         raise MisuseError(f"--draft-vocabulary must lie between 1 and the target's {vocabulary}, not {size}")
-    counts = _count(data, load_tokenizer(place), config)
-    kept = most_frequent(counts, size)
+    tokenizer = load_tokenizer(place)
+    end_tokens = read_end_tokens(place, config, tokenizer)
+    counts = _count(data, tokenizer, end_tokens, config)
+    kept = most_frequent(counts, size, end_tokens)
     write(directory, identity, kept, out)
     if lengths := read_accept_lengths(directory):
         note_accept_lengths(out, lengths)
+    note_trimmed(out, Path(draft).expanduser().resolve().name)
     return Trimmed(vocabulary, float(counts[kept].sum() / counts.sum()))
 
 
-def _count(data: Sequence[Path], tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> torch.Tensor:
+def _count(
+    data: Sequence[Path], tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int], config: PreTrainedConfig
+) -> torch.Tensor:
     """How often each token is to be predicted, int64 [vocabulary]."""
-    ends = GenerationConfig.from_model_config(config).eos_token_id
-    end_tokens = frozenset([ends] if isinstance(ends, int) else ends or [tokenizer.eos_token_id])
     length = min(LONGEST_SAMPLE, context_of(config) or LONGEST_SAMPLE)
     settings = DataSettings(length, seed=0, held_out=False)
     samples = load_data(read_records(data), tokenizer, end_tokens, settings).samples

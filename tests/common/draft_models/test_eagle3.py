@@ -197,6 +197,17 @@ def test_a_draft_without_a_head_is_as_wide_as_its_target(tmp_path):
         read_facts(folder)
 
 
+def test_a_head_that_is_tied_to_an_own_embedding_is_refused(tmp_path):
+    """The target's head would be taken in its place."""
+    tied = {"tie_word_embeddings": True}
+    tensors = tensors_of("authors", embedding=True, trimmed=False, head=False)
+    with pytest.raises(CheckpointError, match=r"ties its head to an embedding of its own .* save it with an lm_head"):
+        load_eagle3(write(tmp_path / "tied", "authors", tensors, **tied))
+    for name, made in {"the target's": {"head": False}, "own": {"embedding": True}}.items():
+        draft, _ = load_eagle3(write(tmp_path / name, "authors", tensors_of("authors", trimmed=False, **made), **tied))
+        assert (draft.head is None) == (name == "the target's")
+
+
 def test_a_shallow_target_has_three_layers_to_read_too():
     assert default_taps(32) == (2, 16, 29)
     for layers in range(1, 12):

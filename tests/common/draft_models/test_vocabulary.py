@@ -11,11 +11,18 @@ from netem.experiments.family_checkpoints import FAMILIES, HIDDEN, VOCABULARY, m
 
 
 def test_the_most_frequent_tokens_are_kept_in_ascending_order():
-    assert most_frequent(torch.tensor([3, 9, 0, 5, 5, 1]), 3).tolist() == [1, 3, 4]
+    assert most_frequent(torch.tensor([3, 9, 0, 5, 5, 1]), 3, ()).tolist() == [1, 3, 4]
+
+
+def test_end_tokens_are_kept_in_place_of_the_rarest():
+    counts = torch.tensor([3, 9, 0, 5, 5, 0])
+    assert most_frequent(counts, 3, (5,)).tolist() == [1, 3, 5]
+    assert most_frequent(counts, 3, (5, 6)).tolist() == [1, 3, 5]  # a tokenizer may name one beyond the vocabulary
+    assert counts.tolist() == [3, 9, 0, 5, 5, 0]
 
 
 def test_where_counts_are_equal_the_lower_token_is_kept():
-    assert most_frequent(torch.tensor([0, 2, 2, 2, 2]), 2).tolist() == [1, 2]
+    assert most_frequent(torch.tensor([0, 2, 2, 2, 2]), 2, ()).tolist() == [1, 2]
 
 
 def test_a_trimmed_head_gives_the_kept_tokens_logits():

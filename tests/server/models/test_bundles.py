@@ -13,6 +13,7 @@ from common.protocol.errors import MisuseError, PeerError
 from common.rpc.description import FileRequest
 from common.rpc.stub import connect
 from server.models.bundles import CHUNK_BYTES, write_bundle
+from server.models.fit import check_fit, read_target
 from server.models.offer import make_offer
 from tests.families import make_checkpoint, make_tokenizer
 from tests.server.harness import options_for, running
@@ -81,6 +82,38 @@ def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, t
         make_offer(str(target), (str(tmp_path / "280"),))
     (padded,) = make_offer(str(target), (str(tmp_path / "320"),)).drafts
     assert padded.manifest.kind == "independent"
+
+
+@pytest.mark.parametrize("scaling", ["longrope", "dynamic"])
+def test_a_draft_whose_frequencies_change_within_the_targets_context_is_refused(
+    target: Path, tmp_path: Path, scaling: str
+) -> None:
+    copy = shutil.copytree(target, tmp_path / "draft")
+    config = json.loads((copy / "config.json").read_text())
+    config["rope_parameters"] = {"rope_theta": 10_000.0, "rope_type": scaling, "factor": 4.0}
+    if scaling == "longrope":
+        half = config["head_dim"] // 2
+        config["rope_parameters"] |= {"short_factor": [1.0] * half, "long_factor": [8.0] * half}
+
+    def bounded_by(bound: int) -> str:
+        if scaling == "longrope":
+            config["rope_parameters"]["original_max_position_embeddings"] = bound
+        else:
+            config["max_position_embeddings"] = bound
+        (copy / "config.json").write_text(json.dumps(config))
+        return str(copy)
+
+    context = make_offer(str(target), ()).card.context
+    with pytest.raises(MisuseError, match=f"scales positions beyond {context - 1} by the longest sequence of a pass"):
+        make_offer(str(target), (bounded_by(context - 1),))
+    (draft,) = make_offer(str(target), (bounded_by(context),)).drafts
+    assert draft.manifest.kind == "independent"
+    with pytest.raises(MisuseError, match="scales positions beyond"):
+        check_fit(bounded_by(context - 1), read_target(str(target)))
+    config["rope_parameters"] = {"rope_theta": 10_000.0, "rope_type": "default"}
+    config["max_position_embeddings"] = context - 1
+    (copy / "config.json").write_text(json.dumps(config))
+    assert make_offer(str(target), (str(copy),)).drafts  # it only drafts worse there
 
 
 def test_files_are_hashed_once(target: Path) -> None:

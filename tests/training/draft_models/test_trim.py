@@ -1,6 +1,7 @@
 """A trimmed draft model proposes frequent tokens alone, is otherwise the same, and leaves answers as they are."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from common.models.packed import PackedModel
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.rounds import Rounds
+from server.models.inspect import describe_draft, inspect_draft
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.families import make_checkpoint
 from training.cli import app
@@ -62,7 +64,21 @@ def test_frequent_tokens_are_kept_and_the_weights_are_the_same(tmp_path, target,
     assert 3 / 300 < fewer.covered < 1.0
     assert read_accept_lengths(tmp_path / "trimmed") == {0: 2.5}
     config, own = (json.loads((folder / "config.json").read_text()) for folder in (draft, tmp_path / "trimmed"))
-    assert config == own
+    assert own == config | {"trimmed_from": "draft"}
+    said = {each.subject: each.detail for each in describe_draft("trimmed", inspect_draft(str(tmp_path / "trimmed")))}
+    assert said["accept length"] == "2.50 with 0 of its target's last layers, measured as draft, before trimming"
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_text_that_never_ends_leaves_the_end_tokens(tmp_path, target, text, kind):
+    """Of the three sources of end tokens only the file of the generation configuration names the highest."""
+    ended = shutil.copytree(target, tmp_path / "ended")
+    (ended / "generation_config.json").write_text(json.dumps({"eos_token_id": [299]}))
+    draft = MAKE[kind](tmp_path / "draft", ended)
+    trim_draft(str(draft), str(ended), [text], 6, tmp_path / "trimmed")
+    kept = load_file(tmp_path / "trimmed" / "model.safetensors")["kept_tokens"].tolist()
+    assert len(kept) == 6
+    assert {0, 299} < set(kept)
 
 
 @pytest.mark.parametrize("kind", MAKE)

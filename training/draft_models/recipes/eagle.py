@@ -68,7 +68,7 @@ class EagleRecipe:
         self.needs = FeatureNeeds(hidden=(0,))
         self.tuning = Tuning(rate=2e-3)
         self.draft = EagleDraft(EagleConfig(_layer(target, intermediate)))
-        self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary)
+        self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary, target.end_tokens)
         self.module = nn.ModuleDict({"draft": self.draft, "counts": self.counts})
         self._target = target
         self._weights = weights

@@ -97,7 +97,7 @@ class Eagle3Recipe:
         self.fuse = Fuse(TAPS * config.hidden_size, config.hidden_size)
         _begin_with_last_tap(self.fuse)
         size = min(DRAFT_VOCABULARY, vocabulary) if draft_vocabulary is None else draft_vocabulary
-        self.counts = TokenCounts(vocabulary, None if size == vocabulary else size)
+        self.counts = TokenCounts(vocabulary, None if size == vocabulary else size, target.end_tokens)
         self.module = nn.ModuleDict({"draft": self.draft, "fuse": self.fuse, "counts": self.counts})
         self._target = target
         self._steps = feedback_steps

@@ -81,7 +81,7 @@ class MoaRecipe:
         self.lsa = make_lsa(self.config)
         self.drafts = {depth: MoaDraft(self.config, depth) for depth in depths}
         halves = nn.ModuleDict({str(depth): draft for depth, draft in self.drafts.items()})
-        self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary)
+        self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary, target.end_tokens)
         self.module = nn.ModuleDict({"lsa": self.lsa, "drafts": halves, "counts": self.counts})
         self._target = target
         self._size = size

@@ -116,8 +116,8 @@ class RayReplica:
         else:  # it may wait for devices
             ray.kill(self._actor)
 
-    def tell(self, addresses: Sequence[Address]) -> None:
-        self._actor.tell.remote(addresses)
+    async def tell(self, addresses: Sequence[Address]) -> bool:
+        return await _asked(self._actor.tell.remote(addresses))
 
     async def page(self) -> str:
         return await _asked(self._actor.page.remote())

@@ -45,7 +45,9 @@ class RunningReplica(Protocol):
 
     def drain(self) -> None: ...
 
-    def tell(self, addresses: Sequence[Address]) -> None: ...
+    async def tell(self, addresses: Sequence[Address]) -> bool:
+        """Returns whether it lists them now. Raises ReplicaLostError."""
+        ...
 
     async def page(self) -> str:
         """Raises an exception of any kind where there is none."""
@@ -96,7 +98,6 @@ class Supervisor:
         try:
             while not self.plan.is_over:
                 self.plan, commands = self.plan.step(self._clock())
-                self._list()
                 self._carry_out(commands)
                 self._note_progress()
                 await self._scale()
@@ -159,14 +160,6 @@ class Supervisor:
             else:
                 self._held[number].replica.drain()
 
-    def _list(self) -> None:
-        """Tells each replica which serve, if it does not know."""
-        serving = self._serving()
-        for held in self._held.values():
-            if held.listed != serving:
-                held.listed = serving
-                held.replica.tell(serving)
-
     def _serving(self) -> tuple[Address, ...]:
         found = (self._held[number].address for number in self.plan.numbers(State.SERVING))
         return tuple(dict.fromkeys(address for address in found if address is not None))
@@ -197,12 +190,20 @@ class Supervisor:
                 code = heard.code
                 self._hear(number, held, heard)
                 if code is None:
+                    await self._tell(held)
                     await asyncio.sleep(TICK_S)
         except ReplicaLostError as lost:
             held.said = str(lost)
         await held.replica.close()
         del self._held[number]
         self._note_end(number, held, code)
+
+    async def _tell(self, held: _Held) -> None:
+        """Tells a replica which serve, if it does not know. One list after another: a replica may work on several calls
+        at a time, so that a newer list could be overtaken by an older one."""
+        serving = self._serving()
+        if held.listed != serving and await held.replica.tell(serving):
+            held.listed = serving
 
     def _hear(self, number: int, held: _Held, heard: Heard) -> None:
         for line in heard.lines:

@@ -22,7 +22,11 @@ class FakeReplica:
 
     def __init__(self, number: int, code: int | None = None):
         self.address = Address("gpu", 7070 + number)
-        self.told: list[Sequence[Address]] = []
+        self.told: list[Sequence[Address]] = [()]
+        self.offered = 0
+        self.can_write = True
+        self.is_told_at_once = asyncio.Event()
+        self.is_told_at_once.set()
         self.lines: list[str] = ["loaded"]
         self.code = code
         self.is_lost = False
@@ -43,8 +47,12 @@ class FakeReplica:
         if self.ends_when_drained:
             self.code = 0
 
-    def tell(self, addresses: Sequence[Address]) -> None:
-        self.told.append(addresses)
+    async def tell(self, addresses: Sequence[Address]) -> bool:
+        self.offered += 1
+        await self.is_told_at_once.wait()
+        if self.can_write:
+            self.told.append(addresses)
+        return self.can_write
 
     async def page(self) -> str:
         return PAGE.format(self.waiting)
@@ -97,7 +105,7 @@ async def test_it_is_ready_once_all_serve_and_each_knows_all() -> None:
     assert fleet.said[-1] == "ready on gpu:7070,gpu:7071,gpu:7072"
     assert "replica 2: loaded" in fleet.said
     addresses = tuple(each.address for each in fleet.replicas)
-    assert [each.told[-1] for each in fleet.replicas] == [addresses] * 3
+    await fleet.until(lambda: [each.told[-1] for each in fleet.replicas] == [addresses] * 3)
     await fleet.ended()
     assert [each.drains for each in fleet.replicas] == [1] * 3
 
@@ -111,11 +119,42 @@ async def test_one_that_dies_is_left_out_and_comes_back() -> None:
     await fleet.until(lambda: fleet.replicas[1].told[-1] == (Address("gpu", 7071),))
     fleet.now = 1.0
     await fleet.until(lambda: len(fleet.replicas) == 3 and len(fleet.replicas[1].told[-1]) == 2)
-    await fleet.until(lambda: fleet.replicas[2].told)
-    assert fleet.replicas[2].told[-1] == fleet.replicas[1].told[-1]
+    await fleet.until(lambda: fleet.replicas[2].told[-1] == fleet.replicas[1].told[-1])
     health = json.loads((await fleet.supervisor.health()).content)
     assert [each["restarts"] for each in health["replicas"]] == [1, 0]
     assert b'outrider_fleet_restarts_total{replica="0"} 1.0' in (await fleet.supervisor.metrics()).content
+    await fleet.ended()
+
+
+async def test_a_list_is_handed_over_once_the_one_before_has_arrived() -> None:
+    fleet = Fleet(Bounds(3, 3, 8))
+    await fleet.is_ready()
+    first, second, third = fleet.replicas
+    await fleet.until(lambda: [len(each.told[-1]) for each in fleet.replicas] == [3] * 3)
+    first.is_told_at_once.clear()
+    offered = first.offered
+    second.code = -9
+    await fleet.until(lambda: len(third.told[-1]) == 2)
+    fleet.now = 1.0
+    await fleet.until(lambda: len(third.told[-1]) == 3)
+    assert first.offered == offered + 1, "the one that was overtaken could win"
+    first.is_told_at_once.set()
+    await fleet.until(lambda: first.offered == offered + 2 and first.told[-1] == third.told[-1])
+    assert [len(told) for told in first.told[-3:]] == [3, 2, 3]
+    await fleet.ended()
+
+
+async def test_a_list_that_could_not_be_written_is_handed_over_again() -> None:
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    first, second = fleet.replicas
+    await fleet.until(lambda: len(first.told[-1]) == 2)
+    first.can_write = False
+    second.code = -9
+    offered = first.offered
+    await fleet.until(lambda: first.offered > offered + 1)
+    first.can_write = True
+    await fleet.until(lambda: first.told[-1] == (first.address,))
     await fleet.ended()
 
 

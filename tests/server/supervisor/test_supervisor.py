@@ -11,8 +11,8 @@ from common.protocol.errors import MisuseError
 from server.supervisor import supervisor as supervisor_module
 from server.supervisor.plan import MOST_RESTARTS
 from server.supervisor.replica import Heard
-from server.supervisor.scaling import UP_AFTER_S, Bounds
-from server.supervisor.supervisor import FleetError, ReplicaLostError, Supervisor
+from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds
+from server.supervisor.supervisor import LOAD_INTERVAL_S, FleetError, ReplicaLostError, Supervisor
 
 PAGE = "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting {}\n"
 
@@ -33,6 +33,8 @@ class FakeReplica:
         self.is_closed = False
         self.drains = 0
         self.waiting = 0
+        self.written: str | None = None
+        self.is_silent = False
         self.ends_when_drained = True
 
     async def poll(self) -> Heard:
@@ -55,7 +57,9 @@ class FakeReplica:
         return self.can_write
 
     async def page(self) -> str:
-        return PAGE.format(self.waiting)
+        if self.is_silent:
+            await asyncio.Event().wait()
+        return PAGE.format(self.waiting) if self.written is None else self.written
 
     async def close(self) -> None:
         assert not self.is_closed
@@ -226,4 +230,57 @@ async def test_answers_that_wait_get_another_replica() -> None:
             break
     await fleet.until(lambda: len(fleet.replicas) == 2)
     assert "outriderd: 2 replicas in place of 1: answers wait" in fleet.said
+    await fleet.ended()
+
+
+async def test_a_page_that_is_none_ends_nothing_and_is_left_out() -> None:
+    fleet = Fleet(Bounds(2, 3, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].written = "<html>"
+    fleet.now += LOAD_INTERVAL_S
+    await asyncio.sleep(0.02)
+    page = (await fleet.supervisor.metrics()).content
+    assert b'num_requests_waiting{replica="1"}' in page
+    assert b'num_requests_waiting{replica="0"}' not in page
+    await fleet.ended()
+
+
+async def test_a_replica_that_is_silent_holds_up_no_restart() -> None:
+    fleet = Fleet(Bounds(2, 3, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_silent = True
+    fleet.now += LOAD_INTERVAL_S
+    await asyncio.sleep(0.02)
+    fleet.replicas[1].code = -9
+    await fleet.until(lambda: fleet.replicas[1].is_closed)
+    fleet.now += 1.0
+    await fleet.until(lambda: len(fleet.replicas) == 3)
+    await fleet.ended()
+
+
+async def test_a_page_of_the_fleet_waits_for_no_silent_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_PAGE_S", 0.01)
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_silent = True
+    async with asyncio.timeout(5):
+        assert b'num_requests_waiting{replica="1"}' in (await fleet.supervisor.metrics()).content
+    await fleet.ended()
+
+
+async def test_a_replica_whose_page_is_missing_is_not_idle() -> None:
+    fleet = Fleet(Bounds(1, 2, 8))
+    await fleet.is_ready()
+    fleet.supervisor.plan = fleet.supervisor.plan.resized(2)
+    await fleet.until(lambda: len(fleet.said) and sum("serves on" in line for line in fleet.said) == 2)
+    fleet.replicas[1].written = "<html>"
+    for _ in range(10):
+        fleet.now += DOWN_AFTER_S / 4
+        await asyncio.sleep(0.01)
+    assert [each.drains for each in fleet.replicas] == [0, 0]
+    fleet.replicas[1].written = None
+    for _ in range(10):
+        fleet.now += DOWN_AFTER_S / 4
+        await asyncio.sleep(0.01)
+    assert sum(each.drains for each in fleet.replicas) == 1
     await fleet.ended()

@@ -77,8 +77,8 @@ end
 return cjson.encode({members = members, levels = levels})
 """
 """A bucket that the store does not know, because it has restarted, begins at the level that the replica knows; one that
-is full is not kept. What was counted of a replica is kept as long as it is known, so that nothing counts twice if a reply
-is lost; it is read and written for the one that asks only, because it grows with its clients."""
+is full is not kept. What was counted of a replica is kept as long as it is known, so that nothing counts twice if
+a reply is lost; it is read and written for the one that asks only, because it grows with its clients."""
 
 
 class RedisStore:

@@ -106,8 +106,8 @@ class ReplicaProcess:
             self._process.send_signal(signal.SIGTERM)
 
     def tell(self, addresses: Sequence[Address]) -> bool:
-        """The replicas that it lists to clients from now on, if there is no store. Returns whether they could be written
-        down. To be called by one caller, who waits for the answer."""
+        """The replicas that it lists to clients from now on, if there is no store. Returns whether they could be
+        written down. To be called by one caller, who waits for the answer."""
         try:
             self._write(addresses)
         except OSError:

@@ -60,8 +60,8 @@ QUICK = FailingLoad(replicas=2, clients=4, seconds=10.0, dies_after_s=5.0)
 
 @dataclass
 class FailingRun:
-    """`waits`: seconds from the death of a session's replica to its next commit, or to the end of its answer or the run;
-    a second death in between begins no new wait."""
+    """`waits`: seconds from the death of a session's replica to its next commit, or to the end of its answer or
+    the run; a second death in between begins no new wait."""
 
     gaps: LinkGaps
     deaths: int = 0

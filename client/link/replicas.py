@@ -7,6 +7,7 @@ injected. It may not know sessions, bundles or what a stream carries.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import random
 from types import TracebackType
@@ -26,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 DESCRIBE_S = 20.0
 _ASK_S = 4.0  # for a replica that is asked in place of another
+
+_SEARCH_S = 4.0
+"""So long replicas are searched for one in place of a full one, two pairs at least: the refusal is told afterwards."""
+
 _LEAST_WAIT_S = 0.25
 """After the first of two replicas has answered, the other one may take as long again, and at least so long."""
 
@@ -130,10 +135,13 @@ async def choose_other(
     access: Access, expected: ServerDescription, full: Collection[Address], chance: Chance = random
 ) -> Replica | None:
     """The less loaded of two replicas beside that at `access` and those that are `full`. They must have the `expected`
-    target and draft models; None if none answers."""
+    target and draft models; None if none answers in `_SEARCH_S`, however many are silent."""
     async with _Inquiry(access, expected.model) as inquiry:
-        others = [each for each in access.others if each not in full]
-        replica = await _first_alike(inquiry, access, expected, _shuffled(others, chance))
+        others = _shuffled([each for each in access.others if each not in full], chance)
+        replica: Replica | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SEARCH_S):
+                replica = await _first_alike(inquiry, access, expected, others, _SEARCH_S / 2)
         return replica and inquiry.take(replica, known(access, replica.description.replicas))
 
 
@@ -144,7 +152,7 @@ async def _other(
     no other can be had."""
     await asyncio.wait({own}, timeout=_HEAD_START_S)
     while not _is_established(own):
-        replica = await _first_alike(inquiry, access, expected, _shuffled(access.others, chance))
+        replica = await _first_alike(inquiry, access, expected, _shuffled(access.others, chance), _ASK_S)
         if replica is not None or own.done():
             return replica
         await asyncio.wait({own}, timeout=_ROUND_PAUSE_S)
@@ -152,11 +160,11 @@ async def _other(
 
 
 async def _first_alike(
-    inquiry: "_Inquiry", access: Access, expected: ServerDescription, addresses: Sequence[Address]
+    inquiry: "_Inquiry", access: Access, expected: ServerDescription, addresses: Sequence[Address], seconds: float
 ) -> Replica | None:
-    """Asks two at a time until one that is a replica answers; the less loaded if both are."""
+    """Asks two at a time, for so many seconds, until one that is a replica answers; the less loaded if both are."""
     for index in range(0, len(addresses), 2):
-        answered = await inquiry.ask(addresses[index : index + 2], _ASK_S)
+        answered = await inquiry.ask(addresses[index : index + 2], seconds)
         if alike := [each for each in answered if inquiry.is_alike(access, expected, each)]:
             return _less_loaded(alike)
     return None

@@ -27,16 +27,16 @@ FORGET_S = 120.0
 minute's worth counts anyway."""
 
 # In one hash slot, so that a cluster can hold them too.
-_REPLICAS, _QUOTAS = "{outrider}:replicas", "{outrider}:quotas"
+_REPLICAS, _COUNTED, _QUOTAS = "{outrider}:replicas", "{outrider}:counted", "{outrider}:quotas"
 
 _EXCHANGE = """
 local said, time = cjson.decode(ARGV[1]), redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local function since(at) return math.max(0, now - at) end
-local known = redis.call('HGET', KEYS[1], said.id)
-local counted = known and cjson.decode(known).counted or {}
+local known = next(said.uses) and redis.call('HGET', KEYS[2], said.id)
+local counted = known and cjson.decode(known) or {}
 for name, use in pairs(said.uses) do
-  local kept = redis.call('HGET', KEYS[2], name)
+  local kept = redis.call('HGET', KEYS[3], name)
   local level, used, total = use.level, use.used, use.total
   if counted[name] then
     used = math.min(use.per_minute, math.max(0, total - counted[name]))
@@ -47,25 +47,29 @@ for name, use in pairs(said.uses) do
     local before = cjson.decode(kept)
     level = math.min(use.per_minute, before.level + since(before.at) * use.per_minute / 60) - used
   end
-  redis.call('HSET', KEYS[2], name, cjson.encode({at = now, level = level, per_minute = use.per_minute}))
+  redis.call('HSET', KEYS[3], name, cjson.encode({at = now, level = level, per_minute = use.per_minute}))
 end
-redis.call('HSET', KEYS[1], said.id, cjson.encode({at = now, record = said.record, counted = counted}))
+if next(said.uses) then
+  redis.call('HSET', KEYS[2], said.id, cjson.encode(counted))
+end
+redis.call('HSET', KEYS[1], said.id, cjson.encode({at = now, record = said.record}))
 local members, levels = {}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local member = cjson.decode(all[i + 1])
   if since(member.at) > said.forget_s then
     redis.call('HDEL', KEYS[1], all[i])
+    redis.call('HDEL', KEYS[2], all[i])
   elseif since(member.at) <= said.expiry_s then
     members[all[i]] = member.record
   end
 end
-all = redis.call('HGETALL', KEYS[2])
+all = redis.call('HGETALL', KEYS[3])
 for i = 1, #all, 2 do
   local kept = cjson.decode(all[i + 1])
   local level = kept.level + since(kept.at) * kept.per_minute / 60
   if level >= kept.per_minute then
-    redis.call('HDEL', KEYS[2], all[i])
+    redis.call('HDEL', KEYS[3], all[i])
   else
     levels[all[i]] = level
   end
@@ -73,7 +77,8 @@ end
 return cjson.encode({members = members, levels = levels})
 """
 """A bucket that the store does not know, because it has restarted, begins at the level that the replica knows; one that
-is full is not kept. What was counted of a replica is kept with it, so that nothing counts twice if a reply is lost."""
+is full is not kept. What was counted of a replica is kept as long as it is known, so that nothing counts twice if
+a reply is lost; it is read and written for the one that asks only, because it grows with its clients."""
 
 
 class RedisStore:
@@ -102,7 +107,7 @@ class RedisStore:
         said = {"id": member, "record": record, "expiry_s": EXPIRY_S, "forget_s": FORGET_S}
         said |= {"uses": {name: asdict(use) for name, use in uses.items()}}
         try:
-            reply = json.loads(await self._exchange(keys=[_REPLICAS, _QUOTAS], args=[json.dumps(said)]))
+            reply = json.loads(await self._exchange(keys=[_REPLICAS, _COUNTED, _QUOTAS], args=[json.dumps(said)]))
             return Exchanged(_texts(reply["members"]), {str(name): float(x) for name, x in reply["levels"].items()})
         except (RedisError, OSError, TimeoutError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._unusable(error) from error
@@ -110,7 +115,8 @@ class RedisStore:
     async def leave(self, member: str) -> None:
         """As `FleetStore`; the connection ends."""
         try:
-            await self._redis.hdel(_REPLICAS, member)
+            async with self._redis.pipeline() as both:
+                await both.hdel(_REPLICAS, member).hdel(_COUNTED, member).execute()
         except (RedisError, OSError, TimeoutError) as error:
             raise self._unusable(error) from error
         finally:

@@ -3,6 +3,7 @@
 The shell around Ray, and the only module that imports it. It may not know what the fleet does next.
 """
 
+import asyncio
 import logging
 import os
 import socket
@@ -27,6 +28,7 @@ from server.supervisor.supervisor import ReplicaLostError
 _KNOCK_S = 5.0
 _ATTEMPTS = 3
 _OBJECT_STORE_BYTES = 80 * 2**20  # hardly anything is kept in it, and this is the least that Ray takes
+_CLOSE_S = 10.0  # of a machine that is silent; Ray kills what is left once it hears of it
 _CALLS = 4  # of one actor at a time: a scrape that waits must not hold up a drain
 
 Result = TypeVar("Result")
@@ -116,16 +118,17 @@ class RayReplica:
         else:  # it may wait for devices
             ray.kill(self._actor)
 
-    def tell(self, addresses: Sequence[Address]) -> None:
-        self._actor.tell.remote(addresses)
+    async def tell(self, addresses: Sequence[Address]) -> bool:
+        return await _asked(self._actor.tell.remote(addresses))
 
     async def page(self) -> str:
         return await _asked(self._actor.page.remote())
 
     async def close(self) -> None:
         if self._has_begun:
-            with suppress(ReplicaLostError):
-                await _asked(self._actor.close.remote())
+            with suppress(ReplicaLostError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await _asked(self._actor.close.remote())
         ray.kill(self._actor)
         remove_placement_group(self._group)
 

@@ -70,7 +70,7 @@ class ReplicaProcess:
         self._own_host = own_host
         self._folder = TemporaryDirectory(prefix="outriderd-replica-")
         self._list = Path(self._folder.name) / "replicas"
-        self.tell(())
+        self._write(())
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
         self._address: Address | None = None
         self._page = ""
@@ -105,11 +105,14 @@ class ReplicaProcess:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    def tell(self, addresses: Sequence[Address]) -> None:
-        """The replicas that it lists to clients from now on, if there is no store."""
-        new = self._list.with_suffix(".new")
-        new.write_text("".join(f"{address}\n" for address in addresses), encoding="utf-8")
-        new.replace(self._list)
+    def tell(self, addresses: Sequence[Address]) -> bool:
+        """The replicas that it lists to clients from now on, if there is no store. Returns whether they could be
+        written down. To be called by one caller, who waits for the answer."""
+        try:
+            self._write(addresses)
+        except OSError:
+            return False
+        return True
 
     def page(self) -> str:
         """Its metrics. Raises OSError where it does not answer."""
@@ -122,6 +125,11 @@ class ReplicaProcess:
         self._process.wait()
         self._reader.join(_SCRAPE_S)
         self._folder.cleanup()
+
+    def _write(self, addresses: Sequence[Address]) -> None:
+        new = self._list.with_suffix(".new")
+        new.write_text("".join(f"{address}\n" for address in addresses), encoding="utf-8")
+        new.replace(self._list)
 
     def _arguments(self) -> tuple[str, ...]:
         launch = self._launch

@@ -8,7 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from prometheus_client.metrics_core import Metric
@@ -24,6 +24,8 @@ from server.supervisor.scaling import Bounds, Scaling
 
 TICK_S = 0.25
 LOAD_INTERVAL_S = 2.0
+_PAGE_S = 6.0
+"""So long a replica may take for its page; less than whoever scrapes the fleet waits."""
 
 _NAME = "outriderd: "
 
@@ -45,7 +47,9 @@ class RunningReplica(Protocol):
 
     def drain(self) -> None: ...
 
-    def tell(self, addresses: Sequence[Address]) -> None: ...
+    async def tell(self, addresses: Sequence[Address]) -> bool:
+        """Returns whether it lists them now. Raises ReplicaLostError."""
+        ...
 
     async def page(self) -> str:
         """Raises an exception of any kind where there is none."""
@@ -93,13 +97,13 @@ class Supervisor:
         """Until `end` was called and all replicas have ended. Raises MisuseError if a replica cannot begin before all
         have served, and FleetError if that or all replicas fail for good; the others are drained first."""
         fatal: OutriderError | None = None
+        # Beside the loop, because a machine that is silent must hold up no restart.
+        self._tasks.add(asyncio.create_task(self._follow_load()))
         try:
             while not self.plan.is_over:
                 self.plan, commands = self.plan.step(self._clock())
-                self._list()
                 self._carry_out(commands)
                 self._note_progress()
-                await self._scale()
                 if fatal is None and (fatal := self._fatal()) is not None:
                     self.end()
                 for done in {task for task in self._tasks if task.done()}:
@@ -159,14 +163,6 @@ class Supervisor:
             else:
                 self._held[number].replica.drain()
 
-    def _list(self) -> None:
-        """Tells each replica which serve, if it does not know."""
-        serving = self._serving()
-        for held in self._held.values():
-            if held.listed != serving:
-                held.listed = serving
-                held.replica.tell(serving)
-
     def _serving(self) -> tuple[Address, ...]:
         found = (self._held[number].address for number in self.plan.numbers(State.SERVING))
         return tuple(dict.fromkeys(address for address in found if address is not None))
@@ -197,12 +193,20 @@ class Supervisor:
                 code = heard.code
                 self._hear(number, held, heard)
                 if code is None:
+                    await self._tell(held)
                     await asyncio.sleep(TICK_S)
         except ReplicaLostError as lost:
             held.said = str(lost)
         await held.replica.close()
         del self._held[number]
         self._note_end(number, held, code)
+
+    async def _tell(self, held: _Held) -> None:
+        """Tells a replica which serve, if it does not know. One list after another: a replica may work on several calls
+        at a time, so that a newer list could be overtaken by an older one."""
+        serving = self._serving()
+        if held.listed != serving and await held.replica.tell(serving):
+            held.listed = serving
 
     def _hear(self, number: int, held: _Held, heard: Heard) -> None:
         for line in heard.lines:
@@ -232,14 +236,22 @@ class Supervisor:
 
     # How many there should be.
 
+    async def _follow_load(self) -> None:
+        """Until it is cancelled."""
+        while self._bounds.least < self._bounds.most:
+            if self._clock() >= self._load_due_s:
+                self._load_due_s = self._clock() + LOAD_INTERVAL_S
+                await self._scale()
+            await asyncio.sleep(TICK_S)
+
     async def _scale(self) -> None:
-        now = self._clock()
-        if self._bounds.least == self._bounds.most or now < self._load_due_s:
-            return
-        self._load_due_s = now + LOAD_INTERVAL_S
+        serving, pages, now = self.plan.numbers(State.SERVING), await self._pages(), self._clock()
         if not self.plan.is_settled or self.plan.is_updating or self.plan.is_ending:
             return
-        load = load_of(await self._pages())
+        if not set(serving) == set(pages) == set(self.plan.numbers(State.SERVING)):
+            self._scaling = replace(self._scaling, idle_since_s=None)  # one that does not answer may be busy
+            return
+        load = load_of(pages)
         self._scaling, wanted = self._scaling.after(load, self._bounds, self.plan.wanted, now)
         if wanted != self.plan.wanted:
             why = "answers wait" if wanted > self.plan.wanted else "replicas are idle"
@@ -249,12 +261,16 @@ class Supervisor:
     async def _pages(self) -> dict[int, list[Metric]]:
         """Of those that serve and answer."""
         numbers = self.plan.numbers(State.SERVING)
-        pages = await asyncio.gather(*(self._held[number].replica.page() for number in numbers), return_exceptions=True)
-        return {
-            number: parsed(page)
-            for number, page in zip(numbers, pages, strict=True)
-            if not isinstance(page, BaseException)
-        }
+        pages = await asyncio.gather(*(_page(self._held[number].replica) for number in numbers))
+        return {number: page for number, page in zip(numbers, pages, strict=True) if page is not None}
+
+
+async def _page(replica: RunningReplica) -> list[Metric] | None:
+    try:
+        async with asyncio.timeout(_PAGE_S):
+            return parsed(await replica.page())
+    except Exception:  # of whatever kind: a replica without a page may still serve
+        return None
 
 
 def _labelled(number: int, line: str) -> str:

@@ -60,7 +60,8 @@ QUICK = FailingLoad(replicas=2, clients=4, seconds=10.0, dies_after_s=5.0)
 
 @dataclass
 class FailingRun:
-    """`waits`: seconds from the death of a session's replica to its next commit."""
+    """`waits`: seconds from the death of a session's replica to its next commit, or to the end of its answer or
+    the run; a second death in between begins no new wait."""
 
     gaps: LinkGaps
     deaths: int = 0
@@ -102,6 +103,8 @@ class _Fleet:
         tasks += [asyncio.create_task(self._ask_again_and_again(client)) for client in range(load.clients)]
         await asyncio.sleep(load.seconds)
         found.gaps = self._gaps.seen([LINK], load.seconds)[LINK]
+        for client in list(self._lost_at):
+            self._end_wait(client)
         for task in tasks:
             task.cancel()
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
@@ -126,9 +129,13 @@ class _Fleet:
             self._found.deaths += 1
             replica.passes.cancel()
             for client, stream in list(replica.streams.items()):
-                self._lost_at[client] = clock()
+                self._lost_at.setdefault(client, clock())  # one that waits already has waited since then
                 stream.close()
             await asyncio.sleep(self._load.back_after_s)
+
+    def _end_wait(self, client: int) -> None:
+        if (lost_at := self._lost_at.pop(client, None)) is not None:
+            self._found.waits.append(asyncio.get_running_loop().time() - lost_at)
 
     def _chosen(self) -> _Replica | None:
         """The less loaded of two drawn replicas; None if none is there."""
@@ -168,8 +175,7 @@ class _Fleet:
         def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
             if committed:
                 self._gaps.committed(client, LINK, len(committed), clock())
-                if (lost_at := self._lost_at.pop(client, None)) is not None:
-                    self._found.waits.append(clock() - lost_at)
+                self._end_wait(client)
 
         prompt, options = replay.prompt(number), replay_options(replay, self._system, number)
         drafter = ReplayDrafter(replay) if self._system.policy.drafts else None
@@ -181,7 +187,7 @@ class _Fleet:
             conversation.close()
             served_by[-1].streams.pop(client, None)
         self._gaps.answered(client)
-        self._lost_at.pop(client, None)
+        self._end_wait(client)
         self._found.answers += 1
         self._found.moved += len(served_by) - 1
         self._found.different += bool(answer.failure) or answer.tokens != _recorded(replay, prompt)

@@ -240,6 +240,24 @@ async def test_in_place_of_full_replicas_another_one_is_chosen() -> None:
         assert await choose_other(access_to(own, full, free), own.said, full_ones) is None
 
 
+async def test_a_refusal_does_not_wait_for_each_silent_replica(monkeypatch) -> None:
+    monkeypatch.setattr(replicas, "_SEARCH_S", 0.4)
+    called = list[object]()
+    silent = await asyncio.start_server(lambda reader, writer: called.append(reader), "127.0.0.1", 0)
+    async with silent, fleet(0.5) as (own,):
+        heard_by = silent.sockets[0].getsockname()[1]
+        others = tuple(Address(f"127.0.0.{host}", heard_by) for host in range(2, 30))
+        asked, ask = list[Address](), replicas._Inquiry._ask
+
+        async def noted(inquiry, address, seconds):
+            asked.append(address)
+            return await ask(inquiry, replace(address, host="127.0.0.1"), seconds)
+
+        monkeypatch.setattr(replicas._Inquiry, "_ask", noted)
+        assert await choose_other(Access(own.address, others=others), own.said, [own.address]) is None
+    assert 2 < len(asked) <= 6, "some pairs, and not all of them"
+
+
 async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkeypatch) -> None:
     monkeypatch.setattr(replicas, "_HEAD_START_S", 0.1)
     monkeypatch.setattr(replicas, "_GRACE_S", 0.1)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
+from redis.asyncio import Redis
 
 from common.address import Address
 from common.protocol.errors import MisuseError
@@ -54,6 +55,26 @@ async def test_a_replica_that_is_not_heard_of_is_forgotten(real, monkeypatch) ->
         await first.exchange("a:1", "one", {})
         await asyncio.sleep(0.1)
         assert (await second.exchange("b:2", "two", {})).members == {"b:2": "two"}
+
+
+async def test_what_is_counted_of_a_replica_is_kept_apart_and_goes_with_it(real, monkeypatch) -> None:
+    monkeypatch.setattr(redis_store, "FORGET_S", 0.05)
+    uses = {f"tokens client-{number}": BucketUse(60, 10, 10, 50) for number in range(100)}
+    async with Redis.from_url(real.url) as raw, replica(real, "a:1") as first, replica(real, "b:2") as second:
+
+        async def counted() -> set[bytes]:
+            return {key async for hashed in raw.scan_iter("*counted*") for key in await raw.hkeys(hashed)}
+
+        await first.exchange("a:1", "one", uses)
+        (name,) = [key async for key in raw.scan_iter("*replicas*")]
+        assert len(await raw.hget(name, "a:1")) < 100, "all replicas read it at each exchange"
+        assert await counted() == {b"a:1"}
+        await second.exchange("b:2", "two", uses)
+        await asyncio.sleep(0.1)
+        await second.exchange("b:2", "two", {})
+        assert await counted() == {b"b:2"}, "the other one is forgotten"
+        await second.leave("b:2")
+        assert await counted() == set()
 
 
 async def test_a_bucket_empties_by_what_all_use_and_fills_by_the_stores_clock(real) -> None:
@@ -115,43 +136,49 @@ async def test_an_exchange_that_a_store_executes_after_it_was_given_up_is_counte
 async def test_a_store_that_restarts_in_mid_run_loses_no_request_and_no_count(real, monkeypatch) -> None:
     """Two replicas admit requests, each alone while the store is gone; afterwards both know of all of them."""
     monkeypatch.setattr(fleet, "INTERVAL_S", 0.01)
-    per_minute, began = 600, time.monotonic()
+    per_minute, shared, began, admitted = 60, 30, time.monotonic(), 0
     quotas = [Quotas({"alice": Allowance(requests_per_minute=per_minute)}) for _ in range(2)]
     members = [replace(FIRST, id=str(number), address=Address("10.0.0.1", number + 1)) for number in range(2)]
     fleets = [Fleet(RedisStore(real.url), own, of_one, dict) for own, of_one in zip(members, quotas, strict=True)]
-    running = [asyncio.create_task(each.run()) for each in fleets]
-    asked, admitted = 0, 0
 
-    async def ask(seconds: float) -> None:
-        nonlocal asked, admitted
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends:
-            of_one, now = quotas[asked % 2], time.monotonic()
-            asked += 1
+    async def ask(times: int) -> None:
+        nonlocal admitted
+        running = [asyncio.create_task(each.run()) for each in fleets]
+        for number in range(times):
+            of_one, now = quotas[number % 2], time.monotonic()
             with suppress(RefusalError):
                 of_one.check("alice", now)
                 of_one.requested("alice", now)
                 admitted += 1
             await asyncio.sleep(0.005)
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
-    await ask(0.2)
+    async def all_is_known() -> None:
+        for each in fleets * 2:
+            await each.join()
+
+    def filled() -> float:
+        return (time.monotonic() - began) * per_minute / 60
+
+    await ask(shared)
+    await all_is_known()
+    assert admitted == shared
     real.end()
-    await ask(0.2)
-    assert admitted == asked, "the quota is larger, and nobody waits for the store"
+    await ask(4 * (per_minute - shared))
+    left_to_each = per_minute - shared
+    assert shared + 2 * left_to_each <= admitted <= shared + 2 * (left_to_each + filled()), "nobody waits for the store"
     real.begin()
-    await ask(0.2)
-    await asyncio.sleep(0.1)
-    for each in running:
-        each.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    await ask(20)
+    await all_is_known()
+    for each in quotas:
+        with pytest.raises(RefusalError):
+            each.check("alice", time.monotonic())
+    known = [use.level for each in quotas for use in each.offer(time.monotonic()).values()]
+    assert known == [pytest.approx(per_minute - admitted + filled() / 2, abs=filled() / 2 + 0.1)] * 2
     for each in fleets:
         await each.leave()
-    now = time.monotonic()
-    levels = [per_minute - use.total for each in quotas for use in each.offer(now).values()]
-    known = [use.level for each in quotas for use in each.offer(now).values()]
-    filled = (now - began) * per_minute / 60
-    assert sum(per_minute - level for level in levels) == admitted
-    assert known == [pytest.approx(per_minute - admitted + filled / 2, abs=filled / 2 + 1)] * 2
 
 
 @pytest.mark.parametrize("url", ["nowhere", "http://127.0.0.1:6379", "redis://", "redis://h:x/0", "redis://[/0"])

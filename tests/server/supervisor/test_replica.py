@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -67,9 +68,11 @@ def test_the_list_of_replicas_is_a_file_that_it_was_given(started: Started) -> N
     replica = started(launch())
     (line,) = heard(replica, serves).lines
     listing = line.partition("--fleet-list ")[2].partition(";")[0]
-    replica.tell([HERE, Address("::1", 7071)])
+    assert replica.tell([HERE, Address("::1", 7071)])
     with open(listing, encoding="utf-8") as file:
         assert file.read() == "127.0.0.1:7070\n[::1]:7071\n"
+    Path(listing).with_suffix(".new").mkdir()
+    assert not replica.tell([HERE]), "it could not be written"
 
 
 @pytest.mark.parametrize(

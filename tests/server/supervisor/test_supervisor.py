@@ -11,8 +11,8 @@ from common.protocol.errors import MisuseError
 from server.supervisor import supervisor as supervisor_module
 from server.supervisor.plan import MOST_RESTARTS
 from server.supervisor.replica import Heard
-from server.supervisor.scaling import UP_AFTER_S, Bounds
-from server.supervisor.supervisor import FleetError, ReplicaLostError, Supervisor
+from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds
+from server.supervisor.supervisor import LOAD_INTERVAL_S, FleetError, ReplicaLostError, Supervisor
 
 PAGE = "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting {}\n"
 
@@ -22,13 +22,19 @@ class FakeReplica:
 
     def __init__(self, number: int, code: int | None = None):
         self.address = Address("gpu", 7070 + number)
-        self.told: list[Sequence[Address]] = []
+        self.told: list[Sequence[Address]] = [()]
+        self.offered = 0
+        self.can_write = True
+        self.is_told_at_once = asyncio.Event()
+        self.is_told_at_once.set()
         self.lines: list[str] = ["loaded"]
         self.code = code
         self.is_lost = False
         self.is_closed = False
         self.drains = 0
         self.waiting = 0
+        self.written: str | None = None
+        self.is_silent = False
         self.ends_when_drained = True
 
     async def poll(self) -> Heard:
@@ -43,11 +49,17 @@ class FakeReplica:
         if self.ends_when_drained:
             self.code = 0
 
-    def tell(self, addresses: Sequence[Address]) -> None:
-        self.told.append(addresses)
+    async def tell(self, addresses: Sequence[Address]) -> bool:
+        self.offered += 1
+        await self.is_told_at_once.wait()
+        if self.can_write:
+            self.told.append(addresses)
+        return self.can_write
 
     async def page(self) -> str:
-        return PAGE.format(self.waiting)
+        if self.is_silent:
+            await asyncio.Event().wait()
+        return PAGE.format(self.waiting) if self.written is None else self.written
 
     async def close(self) -> None:
         assert not self.is_closed
@@ -97,7 +109,7 @@ async def test_it_is_ready_once_all_serve_and_each_knows_all() -> None:
     assert fleet.said[-1] == "ready on gpu:7070,gpu:7071,gpu:7072"
     assert "replica 2: loaded" in fleet.said
     addresses = tuple(each.address for each in fleet.replicas)
-    assert [each.told[-1] for each in fleet.replicas] == [addresses] * 3
+    await fleet.until(lambda: [each.told[-1] for each in fleet.replicas] == [addresses] * 3)
     await fleet.ended()
     assert [each.drains for each in fleet.replicas] == [1] * 3
 
@@ -111,11 +123,42 @@ async def test_one_that_dies_is_left_out_and_comes_back() -> None:
     await fleet.until(lambda: fleet.replicas[1].told[-1] == (Address("gpu", 7071),))
     fleet.now = 1.0
     await fleet.until(lambda: len(fleet.replicas) == 3 and len(fleet.replicas[1].told[-1]) == 2)
-    await fleet.until(lambda: fleet.replicas[2].told)
-    assert fleet.replicas[2].told[-1] == fleet.replicas[1].told[-1]
+    await fleet.until(lambda: fleet.replicas[2].told[-1] == fleet.replicas[1].told[-1])
     health = json.loads((await fleet.supervisor.health()).content)
     assert [each["restarts"] for each in health["replicas"]] == [1, 0]
     assert b'outrider_fleet_restarts_total{replica="0"} 1.0' in (await fleet.supervisor.metrics()).content
+    await fleet.ended()
+
+
+async def test_a_list_is_handed_over_once_the_one_before_has_arrived() -> None:
+    fleet = Fleet(Bounds(3, 3, 8))
+    await fleet.is_ready()
+    first, second, third = fleet.replicas
+    await fleet.until(lambda: [len(each.told[-1]) for each in fleet.replicas] == [3] * 3)
+    first.is_told_at_once.clear()
+    offered = first.offered
+    second.code = -9
+    await fleet.until(lambda: len(third.told[-1]) == 2)
+    fleet.now = 1.0
+    await fleet.until(lambda: len(third.told[-1]) == 3)
+    assert first.offered == offered + 1, "the one that was overtaken could win"
+    first.is_told_at_once.set()
+    await fleet.until(lambda: first.offered == offered + 2 and first.told[-1] == third.told[-1])
+    assert [len(told) for told in first.told[-3:]] == [3, 2, 3]
+    await fleet.ended()
+
+
+async def test_a_list_that_could_not_be_written_is_handed_over_again() -> None:
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    first, second = fleet.replicas
+    await fleet.until(lambda: len(first.told[-1]) == 2)
+    first.can_write = False
+    second.code = -9
+    offered = first.offered
+    await fleet.until(lambda: first.offered > offered + 1)
+    first.can_write = True
+    await fleet.until(lambda: first.told[-1] == (first.address,))
     await fleet.ended()
 
 
@@ -187,4 +230,57 @@ async def test_answers_that_wait_get_another_replica() -> None:
             break
     await fleet.until(lambda: len(fleet.replicas) == 2)
     assert "outriderd: 2 replicas in place of 1: answers wait" in fleet.said
+    await fleet.ended()
+
+
+async def test_a_page_that_is_none_ends_nothing_and_is_left_out() -> None:
+    fleet = Fleet(Bounds(2, 3, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].written = "<html>"
+    fleet.now += LOAD_INTERVAL_S
+    await asyncio.sleep(0.02)
+    page = (await fleet.supervisor.metrics()).content
+    assert b'num_requests_waiting{replica="1"}' in page
+    assert b'num_requests_waiting{replica="0"}' not in page
+    await fleet.ended()
+
+
+async def test_a_replica_that_is_silent_holds_up_no_restart() -> None:
+    fleet = Fleet(Bounds(2, 3, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_silent = True
+    fleet.now += LOAD_INTERVAL_S
+    await asyncio.sleep(0.02)
+    fleet.replicas[1].code = -9
+    await fleet.until(lambda: fleet.replicas[1].is_closed)
+    fleet.now += 1.0
+    await fleet.until(lambda: len(fleet.replicas) == 3)
+    await fleet.ended()
+
+
+async def test_a_page_of_the_fleet_waits_for_no_silent_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_PAGE_S", 0.01)
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_silent = True
+    async with asyncio.timeout(5):
+        assert b'num_requests_waiting{replica="1"}' in (await fleet.supervisor.metrics()).content
+    await fleet.ended()
+
+
+async def test_a_replica_whose_page_is_missing_is_not_idle() -> None:
+    fleet = Fleet(Bounds(1, 2, 8))
+    await fleet.is_ready()
+    fleet.supervisor.plan = fleet.supervisor.plan.resized(2)
+    await fleet.until(lambda: len(fleet.said) and sum("serves on" in line for line in fleet.said) == 2)
+    fleet.replicas[1].written = "<html>"
+    for _ in range(10):
+        fleet.now += DOWN_AFTER_S / 4
+        await asyncio.sleep(0.01)
+    assert [each.drains for each in fleet.replicas] == [0, 0]
+    fleet.replicas[1].written = None
+    for _ in range(10):
+        fleet.now += DOWN_AFTER_S / 4
+        await asyncio.sleep(0.01)
+    assert sum(each.drains for each in fleet.replicas) == 1
     await fleet.ended()

@@ -32,6 +32,14 @@ def test_where_nobody_dies_nobody_waits_or_moves() -> None:
     )
 
 
+def test_who_still_waits_at_the_end_has_waited() -> None:
+    gone = FailingLoad(replicas=1, clients=4, seconds=3.0, dies_after_s=0.5, back_after_s=60.0)
+    run = run_failing(Replay(PREDICTABLE), PLAIN, gone, seed=1)
+    assert run.deaths == 1
+    assert len(run.waits) == 4
+    assert len({round(wait, 6) for wait in run.waits}) == 1, "all of them since the death"
+
+
 def test_another_answer_makes_a_run_invalid() -> None:
     runs = {
         ("eager", CALM): FailingRun(LinkGaps(5, 1.0, [0.2]), answers=4),

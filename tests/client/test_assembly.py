@@ -11,6 +11,7 @@ from client.assembly import Client
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import describe
 from common.bundle import make_manifest
+from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
@@ -26,6 +27,7 @@ def client(choice: DraftChoice) -> Client:
         make_manifest("lookup", "lookup", "f", []),
         Path(),
         nothing,
+        no_constraints,
         choice,
         round_trip=0.05,
     )

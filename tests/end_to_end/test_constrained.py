@@ -112,12 +112,10 @@ async def test_sampled_answers_match_and_coupled_ones_are_plain_decoding(setting
 
 async def test_an_answer_that_another_server_goes_on_with_is_the_same(setting):
     """The stream breaks in mid-answer, and a server that has never seen it is given what is known."""
-    constraint, limits = (
-        CONSTRAINTS["regex"],
-        Limits("f", setting.server.vocab, CONTEXT, MAX_NODES, setting.server._constrain),
-    )
+    constraint, constrain = CONSTRAINTS["regex"], setting.server._constrain
+    limits = Limits("f", setting.server.vocab, CONTEXT, MAX_NODES, constrain)
     session = ClientSession("a session that moves", limits)
-    other = LocalServer(setting.checkpoint, frozenset({setting.end}), constrain=setting.server._constrain)
+    other = LocalServer(setting.checkpoint, frozenset({setting.end}), constrain=constrain)
     opening = [session.open(PROMPT, Settings(LENGTH, constraint=constraint))]
     for server, enough in ((setting.server, 3), (other, LENGTH)):
         async with server.running():

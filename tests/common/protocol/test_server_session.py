@@ -106,19 +106,6 @@ def test_the_last_choice_of_a_pass_is_computed_again_even_where_a_node_carried_i
     assert len(result.nodes_kept) == len(chosen) - 1
 
 
-def test_run_ahead_stops_behind_forced_tokens_too():
-    """A pass may commit more than its rows: what follows the root's choice, and leaves no other."""
-    server = session(run_ahead=6)
-    for _ in range(9):
-        if server.due() < math.inf:
-            scheduled = server.plan(64)
-            server.complete(scheduled, [4, 5, 6, 7], 1.0)
-    assert server.tree.frontier - server.acked == 8
-    server.receive(Ack(0, 11), 2.0)
-    assert server.due() < math.inf
-    assert server.plan(64).chain == (4, 5, 6, 7)
-
-
 def test_run_ahead_stops_until_the_client_speaks():
     server = session(run_ahead=3)
     for token in (1, 2, 3):

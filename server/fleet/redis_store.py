@@ -116,7 +116,9 @@ class RedisStore:
         """As `FleetStore`; the connection ends."""
         try:
             async with self._redis.pipeline() as both:
-                await both.hdel(_REPLICAS, member).hdel(_COUNTED, member).execute()
+                both.hdel(_REPLICAS, member)
+                both.hdel(_COUNTED, member)
+                await both.execute()
         except (RedisError, OSError, TimeoutError) as error:
             raise self._unusable(error) from error
         finally:

@@ -45,7 +45,7 @@ class GrammarConstraint:
         matcher: "LLMatcher",
         compile_again: "Callable[[], LLMatcher]",
         vocab_size: int,
-        end_tokens: Collection[int],
+        end_tokens: frozenset[int],
     ):
         self._matcher = matcher
         self._compile_again = compile_again

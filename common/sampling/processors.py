@@ -54,7 +54,8 @@ class Processors:
                 self._bias = self._spread(*zip(*self._sampling.logit_bias, strict=True), like=scores)
             scores = scores + self._bias
         if self._penalty:
-            scores = self._penalty(_aligned([self._places_of(tokens) for tokens in before], scores.device), scores)
+            ids: Any = _aligned([self._places_of(tokens) for tokens in before], scores.device)
+            scores = self._penalty(ids, scores)
         if self._sampling.presence_penalty or self._sampling.frequency_penalty:
             scores = scores - torch.stack([self._repeated(tokens, scores) for tokens in before])
         if self._constraint is not None:

@@ -164,7 +164,10 @@ def test_its_head_keeps_what_was_learned_most(tmp_path, target):
     counts = torch.bincount(batch.targets, minlength=300)
     recipe.save(tmp_path)
     draft, kept = load_eagle3(tmp_path)
-    assert counts[kept].sum() == counts.topk(5).values.sum()
+    ends = sorted(target.end_tokens)
+    assert set(ends) < set(kept.tolist())
+    counts[ends] = 0
+    assert counts[kept].sum() == counts.topk(5 - len(ends)).values.sum()
     assert torch.equal(draft.head.weight, recipe.draft.head.weight[kept].bfloat16())
     assert measure(recipe, target, PROMPTS, 8).accept_length >= 1
     assert recipe.describe()["draft vocabulary"] == "the 5 most frequent tokens of the text"

@@ -34,11 +34,12 @@ class AnswerConstraint(Protocol):
 
     def allowed(self, answer: Sequence[int]) -> NDArray[np.bool_]:
         """Which tokens may follow `answer`, `[vocabulary]`. There is always one: an end token where nothing else may
-        come, also behind tokens that the constraint forbids."""
+        come, also behind tokens that the constraint forbids. Raises PeerError where that cannot be told."""
         ...
 
     def forced(self, answer: Sequence[int], most: int) -> tuple[int, ...]:
-        """The tokens behind `answer` that leave no choice, at most `most`, and none behind an end token."""
+        """The tokens behind `answer` that leave no choice, at most `most`, and none behind an end token. Raises as
+        `allowed` does."""
         ...
 
 

@@ -15,7 +15,7 @@ from common.protocol.sampling import LIKELIEST, Sampling
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
     """`idle` is empty for the policy's own wish; `pace` is the least time of a drafted level in seconds. The answer
-    ends with the first of the `stop` strings."""
+    ends with the first of the `stop` strings. `top_logprobs` is that of `Settings`."""
 
     policy: Policy
     max_new_tokens: int
@@ -25,6 +25,7 @@ class AnswerOptions:
     sampling: Sampling = LIKELIEST
     stop: tuple[str, ...] = ()
     constraint: Constraint | None = None
+    top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         """Raises MisuseError for what no server would take, in the server's words."""
@@ -55,7 +56,9 @@ class AnswerOptions:
 
     def settings(self) -> Settings:
         idle = self.idle or self.policy.idle
-        return Settings(self.max_new_tokens, self.rule, self.stop, idle, self.sampling, self.constraint)
+        return Settings(
+            self.max_new_tokens, self.rule, self.stop, idle, self.sampling, self.constraint, self.top_logprobs
+        )
 
 
 def find_policy(name: str) -> Policy:

@@ -36,7 +36,7 @@ from client.drafting.loop import DraftingLoop
 from client.drafting.policies import Policy
 from client.link.offline import OfflineOptions
 from client.link.replicas import DESCRIBE_S, choose_replica, describe, with_list
-from client.link.shared_connection import ConversationStreams, SharedConnection
+from client.link.shared_connection import ConversationStreams, SharedConnection, StreamListener, ignore_streams
 from client.link.stream import Access
 from client.private.draft_only import AnswerBounds
 from client.private.router import PrivacyRouter
@@ -95,9 +95,10 @@ class Client:
         """Raises MisuseError if the server has no such idle policy; an empty one leaves the choice to it."""
         require_idle(idle, self.description.idle_policies)
 
-    def share_connection(self) -> SharedConnection:
-        """Carries the streams of any number of conversations, on another replica once this one is gone."""
-        return SharedConnection(self.access, self.connection, self.description)
+    def share_connection(self, listener: StreamListener = ignore_streams) -> SharedConnection:
+        """Carries the streams of any number of conversations, on another replica once this one is gone. `listener` is
+        called with the address of each stream."""
+        return SharedConnection(self.access, self.connection, self.description, listener)
 
     def load_drafter(self) -> Drafter:
         """A drafter for one conversation. Raises OutriderError if it cannot be loaded."""

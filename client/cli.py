@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from client import options as option
-from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_WAIT_S
+from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_NOTE, DEFAULT_WAIT_S
 from client.terminal.loading import STOPPED, loading
 from client.terminal.piped import is_something_piped
 from common.programs.command_line import FAILURE, Version
@@ -162,6 +162,15 @@ def serve(
     ] = None,
     offline_limit: option.OfflineLimit = DEFAULT_LIMIT_TOKENS,
     offline_wait: option.OfflineWait = DEFAULT_WAIT_S,
+    offline_note: Annotated[
+        str,
+        typer.Option(
+            "--offline-note",
+            metavar="TEXT",
+            show_default=False,
+            help="The last line of a streamed chat's answer that the draft model wrote in part; '' for none.",
+        ),
+    ] = DEFAULT_NOTE,
     temperature: option.Temperature = 0.0,
     rule: option.Rule = None,
     idle: option.Idle = "",
@@ -199,7 +208,7 @@ def serve(
         asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
         syntax = None if tool_parser is None else find_syntax(tool_parser)
         options, when_offline = asked.options(pace_draft / 1000), find_offline_behaviour(offline)
-        defaults = EndpointDefaults(options, rule, when_offline, syntax, strict)
+        defaults = EndpointDefaults(options, rule, when_offline, syntax, strict, offline_note)
         warn_of_readable(api_key_file)
         key = read_token(api_key_file) if api_key_file else None
         origins = tuple(map(check_origin, allow_origin or ()))

@@ -20,23 +20,19 @@ from client.drafting.provisional import ProvisionalCount
 from client.errors import RefusedError
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions, OfflineWait
-from client.link.reconnecting_stream import (
-    Dial,
-    LeaveFull,
-    LinkListener,
-    ReconnectingStream,
-    ignore_link_changes,
-)
+from client.link.reconnecting_stream import Dial, LeaveFull, LinkListener, ReconnectingStream, ignore_link_changes
 from client.link.stream import Stream
+from client.refusals import Refusals
 from client.stats import Clock, Meter
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.pacing import PacedThread, WorkerFactory
+from common.protocol.client_session import ClientSession
 from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import (
     Commit,
     Failed,
-    FailureCode,
     Finished,
     FinishReason,
     FromClient,
@@ -49,12 +45,6 @@ from common.protocol.messages import (
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
 from common.rpc.traffic import Traffic
-
-_RETRYABLE = (FailureCode.OVERLOADED, FailureCode.QUOTA, FailureCode.DRAINING)
-"""Failures of a server, not of a session: it, or another server, may well continue the session later."""
-
-_FULL = (FailureCode.OVERLOADED, FailureCode.DRAINING)
-"""Failures of one replica, which another may not have. A quota is one for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +82,14 @@ class Conversation:
         self._loop = loop
         self._drafter = None if drafter is None else PacedDrafter(drafter, pace, make_worker)
         self._tree_controller: TreeController = Controller() if tree is None else FixedTree(tree)
-        self._draft_name = draft_name
-        self._clock = clock
+        self._draft_name, self._clock = draft_name, clock
         self.offline = offline  # may be changed between two answers
         self._on_link_change: LinkListener = ignore_link_changes
         self._changed = asyncio.Event()
         self._opened_at = 0.0
         self._rtt_s = 0.0
         self._note = ""
-        self._was_served = False
-        self._has_moved_on = False  # from a draining server to whatever has taken over its address
+        self._refusals = Refusals()
         self._began_offline = stream is None
         self._accepted_unverified = 0
         self._abandoned = False
@@ -121,6 +109,7 @@ class Conversation:
         """
         session = self._loop.session
         self._note, self._abandoned, self._on_link_change, self._accepted_unverified = "", False, on_link_change, 0
+        self._refusals.begin_answer()
         self._tree_controller.begin_turn()
         opening = [*self._loop.begin_turn(tokens, settings), *self._loop.offer(offered)]
         self._follow_link()
@@ -182,10 +171,19 @@ class Conversation:
         return accepted
 
     @property
+    def session(self) -> ClientSession:
+        """To look at what is drafted and committed; only the conversation acts on it."""
+        return self._loop.session
+
+    @property
     def tokens(self) -> Sequence[int]:
         """What both ends hold: the latest prompt and its answer."""
         session = self._loop.session
         return () if session.state is ClientState.NEW else session.tree.tokens
+
+    def logprobs_of(self, place: int) -> TokenLogprobs | None:
+        """Of the committed token at that place of the answer, None where there are none."""
+        return self._loop.session.logprobs_of(place)
 
     @property
     def is_sound(self) -> bool:
@@ -204,6 +202,11 @@ class Conversation:
     @property
     def traffic(self) -> Traffic:
         return self._link.traffic
+
+    @property
+    def lost_by(self) -> str:
+        """Why the latest stream was lost, as a person may read it; empty while none was."""
+        return self._link.lost_by
 
     def detach_drafter(self) -> DetachedDrafter:
         """Ends the link for good, between two answers: nothing more is sent or received. Raises MisuseError where
@@ -267,7 +270,7 @@ class Conversation:
             self._changed.set()
             match message:
                 case Opened():
-                    self._was_served = True
+                    self._refusals.served()
                     self._rtt_s = self._clock() - self._opened_at
                 case Commit() if tokens:
                     self._tree_controller.committed(len(tokens), message.seen, self._clock())
@@ -285,24 +288,18 @@ class Conversation:
 
     async def _take_failure(self, failed: Failed) -> None:
         """Raises RefusedError where the session cannot go on, here or elsewhere."""
-        session = self._loop.session
-        if failed.code in _FULL and self._leave_full is not None and await self._leave_full(failed.retry_after):
+        session, refusals = self._loop.session, self._refusals
+        leave = self._leave_full if refusals.is_of_one_replica(failed) else None
+        if leave is not None and await leave(failed.retry_after):
             session.lost()
-            self._link.drop()
+            self._link.drop(cause=failed.message)
             return
-        # A client that has not begun is better told that there is no room than made to wait for it. It asks once more
-        # if the server drains, because another may have taken over the address.
-        has_begun = bool(session.answer) or self._began_offline
-        can_retry = failed.code in _RETRYABLE and has_begun
-        if failed.code is FailureCode.DRAINING:
-            can_retry |= self._was_served or not self._has_moved_on
-            self._has_moved_on = True
+        can_retry = refusals.may_ask_again(failed, bool(session.answer) or self._began_offline)
         if not (self._link.can_reconnect and can_retry):
             self._loop.received(failed)
-            over_quota = failed.code is FailureCode.QUOTA
-            raise RefusedError(failed.message, failed.retry_after, over_quota=over_quota)
+            raise refusals.told(failed)
         session.lost()
-        self._link.drop(failed.retry_after)
+        self._link.drop(failed.retry_after, failed.message)
 
     # Drafting.
 

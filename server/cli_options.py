@@ -53,6 +53,14 @@ Exact = Annotated[
         "[default: exact in bfloat16 and float16 where the processor allows it]",
     ),
 ]
+CudaGraphs = Annotated[
+    bool,
+    typer.Option(
+        "--cuda-graphs",
+        help="Replay small passes as CUDA graphs, with --fast or in a dtype without exact passes. No GPU has run this "
+        "yet. Takes device memory beside --cache-tokens.",
+    ),
+]
 Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
 TensorParallel = Annotated[
     int | None,
@@ -156,6 +164,7 @@ class TargetsRequest:
     dtype: Dtype = "float32"
     quantize: Quantize = ""
     exact: Exact = None
+    cuda_graphs: CudaGraphs = False
     tensor_parallel: TensorParallel = None
     threads: Threads = 0
     cache_tokens: CacheTokens = None
@@ -174,6 +183,7 @@ class TargetsRequest:
             self.threads,
             self.quantize,
             self.exact,
+            self.cuda_graphs,
             find_place(self.tensor_parallel, os.environ),
         )
 

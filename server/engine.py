@@ -49,6 +49,11 @@ class ExportMaker(Protocol):
         """Encoded state for each ask, or None where it cannot be computed."""
         ...
 
+    @property
+    def cached_bytes(self) -> int:
+        """Of state that is kept for other sessions."""
+        ...
+
 
 class Engine:
     def __init__(
@@ -179,6 +184,7 @@ class Engine:
         self, exports: Sequence[StateExport[SessionEntry]], payloads: Sequence[bytes | None], seconds: float
     ) -> None:
         self.counters.state_seconds += seconds
+        self.counters.state_cached_bytes = 0 if self._maker is None else self._maker.cached_bytes
         self.sessions.send_state(exports, payloads, self._clock())
 
     async def _wait(self) -> None:

@@ -22,7 +22,7 @@ _CODES = {
     RefusalReason.SESSIONS: FailureCode.OVERLOADED,
     RefusalReason.RUNNING: FailureCode.OVERLOADED,
     RefusalReason.CACHE: FailureCode.OVERLOADED,
-    RefusalReason.MEMORY: FailureCode.OVERLOADED,
+    RefusalReason.MEMORY: FailureCode.MEMORY,
     RefusalReason.DRAINING: FailureCode.DRAINING,
     RefusalReason.QUOTA_SESSIONS: FailureCode.QUOTA,
     RefusalReason.QUOTA_REQUESTS: FailureCode.QUOTA,

@@ -71,6 +71,7 @@ def assemble_target(
         taps=offer.taps,
         quantise=placed.quantise,
         exact=placed.exact,
+        cuda_graphs=placed.cuda_graphs,
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
     terms = offer.terms(asked, capacity, maker.kinds)

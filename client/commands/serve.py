@@ -22,6 +22,7 @@ from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.monitor import HealthProbe, Monitor
 from client.endpoint.ollama_paths import OllamaPaths
 from client.endpoint.page import LinkControl, PageContext, PagePaths
+from client.endpoint.responses_paths import ResponsesPaths
 from client.endpoint.served_models import ServedModels
 from client.endpoint.service import EndpointDefaults, Service
 from client.link.link_state import LinkState
@@ -140,7 +141,7 @@ async def _assemble(
     first, policy = clients[0], defaults.options.policy
     shared_connection = await stack.enter_async_context(first.share_connection())
     state = LinkState.ONLINE if first.was_reached else LinkState.OFFLINE
-    monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > 0)
+    monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > pool.answering_alone)
     loaded = [
         Loaded(client, client.load_draft() if policy.drafts else None, shared_connection, monitor, client.choice)
         for client in clients
@@ -167,10 +168,13 @@ async def _assemble(
         }
 
     paths = OpenAiPaths(models, defaults.options.sampling, health, strict=defaults.strict)
-    page = PagePaths(PageContext(first, models, monitor, defaults.options.sampling, link_control, is_closing))
+    page = PagePaths(
+        PageContext(first, models, monitor, defaults.options.sampling, defaults.rule, link_control, is_closing)
+    )
     rules = access_rules_for(listening.address.host, listening.key, listening.origins)
     ollama = OllamaPaths(models, defaults.options.sampling)
-    app = make_app([*paths.routes(), *ollama.routes(), *page.routes()], rules)
+    responses = ResponsesPaths(models, defaults.options.sampling, strict=defaults.strict)
+    app = make_app([*paths.routes(), *responses.routes(), *ollama.routes(), *page.routes()], rules)
     return app, loaded
 
 

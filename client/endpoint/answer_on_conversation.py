@@ -34,13 +34,16 @@ _CALLED = "tool_calls"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer that is asked for. `is_verified`: nothing that the draft writes alone may be in it."""
+    """An answer that is asked for. `is_verified`: nothing that the draft writes alone may be in it. `offline_note` ends
+    one in which there is such text. `unheeded` names parameters of the request that have no effect on it."""
 
     prompt: SplitPrompt
     options: AnswerOptions
     form: TextForm
     is_verified: bool
     echo: str = ""
+    offline_note: str = ""
+    unheeded: tuple[str, ...] = ()
 
 
 class AnswerOnConversation:
@@ -53,10 +56,17 @@ class AnswerOnConversation:
         self._conversation = conversation
         self._router = client.privacy_router(conversation)
         self._prompt, self._options, self._is_verified = choice.prompt, choice.options, choice.is_verified
+        self._offline_note = choice.offline_note
         self._on_link_change = on_link_change
         accept = _accept_nothing if self._is_verified else conversation.accept_unverified
         self._emitter = StreamEmitter(
-            client.tokenizer, choice.form, emit, accept, self._link_is_gone, conversation.cancel
+            client.tokenizer,
+            choice.form,
+            emit,
+            accept,
+            self._link_is_gone,
+            conversation.cancel,
+            conversation.logprobs_of,
         )
 
     async def answer(self) -> FinishedAnswer:
@@ -93,6 +103,8 @@ class AnswerOnConversation:
         self._emitter.end(is_cut=not self._ended_by_itself(answer, tokens))
         if is_cut and not self._emitter.text:
             raise unreachable(_RETRY_SECONDS)
+        if not answer.private:
+            self._emitter.append_note(self._offline_note)
         about: dict[str, Any] = {
             "private": answer.private,
             "lossy": self._options.lossy or answer.accepted_unverified > 0,
@@ -105,6 +117,7 @@ class AnswerOnConversation:
             len(tokens),
             self._emitter.unverified,
             {**about, "note": answer.note} if answer.note else about,
+            self._emitter.take_scored(),
         )
 
     def _ended_by_itself(self, answer: Answer, tokens: Sequence[int]) -> bool:

@@ -67,7 +67,8 @@ class OpenAiPaths:
         ]
 
     async def _chat(self, request: Request) -> ASGIApp:
-        return await self._answer(request, read_chat(await read_json(request), self._fresh(), strict=self._strict))
+        asked = read_chat(await read_json(request), self._fresh(), strict=self._strict)
+        return await self._answer(request, replace(asked, is_read=asked.stream))
 
     async def _complete(self, request: Request) -> ASGIApp:
         body = await read_json(request)
@@ -89,7 +90,7 @@ class OpenAiPaths:
             sum(len(choice.prompt.tokens) for choice in choices[:: request.count]),
             tuple(choice.echo for choice in choices),
         )
-        answers, headers = self._held.begin(service, choices), _warning(request.ignored)
+        answers, headers = self._held.begin(service, choices), warning((*request.ignored, *choices[0].unheeded))
         try:
             if request.stream:
                 # A failure before the first text has an HTTP status of its own.
@@ -191,7 +192,7 @@ async def _events(
     yield DONE
 
 
-def _warning(ignored: Sequence[str]) -> dict[str, str]:
+def warning(ignored: Sequence[str]) -> dict[str, str]:
     """A header that names parameters without effect, none if there are none."""
     if not ignored:
         return {}

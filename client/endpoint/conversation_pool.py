@@ -43,6 +43,7 @@ class ConversationPool:
         self._closing: set[asyncio.Task[None]] = set()
         self.waiting = 0
         self.answering = 0
+        self.answering_alone = 0  # of these, on conversations that are used once, as private ones are
 
     async def __aenter__(self) -> "ConversationPool":
         return self
@@ -63,6 +64,7 @@ class ConversationPool:
         """
         await self._wait()
         self.answering += 1
+        self.answering_alone += only_once
         try:
             pooled = await self._take_or_open(model, tokens, only_once=only_once)
             try:
@@ -74,6 +76,7 @@ class ConversationPool:
                     self._return(pooled)
         finally:
             self.answering -= 1
+            self.answering_alone -= only_once
             self._free.release()
 
     async def _wait(self) -> None:

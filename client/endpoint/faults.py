@@ -41,7 +41,9 @@ def wrong(parameter: str | None, message: str, code: str | None = None) -> Fault
 
 def no_such_path(path: str) -> Fault:
     """For OpenAI's many other paths."""
-    return Fault(404, f"there is no {path} here; chat/completions, completions and models are, all below /v1")
+    return Fault(
+        404, f"there is no {path} here; chat/completions, completions, responses and models are, all below /v1"
+    )
 
 
 def no_embeddings() -> Fault:

@@ -4,17 +4,23 @@ Knows the service and text. It may not know HTTP.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from client.answer import Answer
 from client.answering import AnswerOptions
+from client.endpoint.draft_tree import CommitRecord, tree_as_rows
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
 from client.endpoint.service import Service
 from client.link.link_state import LinkState
 from client.private.spans import SplitPrompt
+from client.stats import Clock
 from client.terminal.render import AnswerView
+from client.text import decode
+from common.protocol.client_session import ClientSession
 
 if TYPE_CHECKING:
     from common.models.tokenizer import Tokenizer
@@ -23,8 +29,8 @@ _UPDATE_INTERVAL_S = 0.04
 """Between two updates: the draft writes faster than anybody reads."""
 
 Change = dict[str, Any]
-"""`final` is text to append for good, `provisional` all that is shown behind it, `link` how the link is now; `private`
-comes first, `end` and `error` come last."""
+"""`final` is text to append for good, `provisional` all that is shown behind it, `link` how the link is now, `drafted`
+the tree behind it and `commits` what has become final since; `private` comes first, `end` and `error` come last."""
 
 
 class ChangeBuffer:
@@ -66,6 +72,42 @@ class ChangeBuffer:
         return change
 
 
+class DraftingWatch:
+    """Collects what is told of drafting. Knows the session, once there is one."""
+
+    def __init__(self, tokenizer: "Tokenizer", clock: Clock):
+        self._clock = clock
+        self._began = clock()
+        self._session: ClientSession | None = None
+        self._commits: list[CommitRecord] = []
+        self._rows: list[list[Any]] = []
+        # In front of a token stands the same one, because some tokenizers drop the space before the first of a text.
+        self._text_of = cache(lambda token: decode(tokenizer, (token, token), context=1))
+
+    def begin(self, session: ClientSession) -> None:
+        self._session = session
+
+    def committed(self, tokens: Sequence[int]) -> None:
+        carried = 0 if self._session is None else self._session.carried
+        self._commits.append(CommitRecord(self._clock() - self._began, tuple(tokens), carried))
+
+    def end(self) -> None:
+        """From now on the session may be another answer's."""
+        self._session = None
+
+    def take(self) -> Change:
+        """The changes since the last call."""
+        change: Change = {}
+        nodes = () if self._session is None else self._session.drafted
+        rows = tree_as_rows(nodes, self._text_of)
+        if rows != self._rows:
+            change["drafted"] = self._rows = rows
+        if self._commits:
+            change["commits"] = [commit.as_dict(self._text_of) for commit in self._commits]
+            self._commits = []
+        return change
+
+
 class LiveAnswer:
     """Begins at once; `stop` ends it, on the server too."""
 
@@ -78,6 +120,7 @@ class LiveAnswer:
         self._options = options
         self._buffer = ChangeBuffer()
         self._view = AnswerView(tokenizer, self._buffer, options.stop)
+        self._drafting = DraftingWatch(tokenizer, time.perf_counter)
         self._speed = monitor.begin()
         self.answering = asyncio.create_task(self._answer())
         self.answering.add_done_callback(lambda _: self._buffer.changed.set())
@@ -92,16 +135,21 @@ class LiveAnswer:
         while not self.answering.done():
             await self._buffer.changed.wait()
             self._buffer.changed.clear()
-            if change := self._buffer.take():
+            if change := self._take():
                 yield change
             await asyncio.sleep(_UPDATE_INTERVAL_S)
         if not self.answering.cancelled():
-            yield {**self._buffer.take(), **self.answering.result()}
+            yield {**self._take(), **self.answering.result()}
+
+    def _take(self) -> Change:
+        return {**self._buffer.take(), **self._drafting.take()}
 
     async def _answer(self) -> Change:
         unconfirmed: Sequence[int] = ()
         try:
-            answer = await self._service.show(self._prompt, self._options, self._tokens_came, self._buffer.link_changed)
+            answer = await self._service.show(
+                self._prompt, self._options, self._drafting.begin, self._tokens_came, self._buffer.link_changed
+            )
             unconfirmed = answer.provisional
             return {"end": self._ending(answer)}
         except FaultError as error:
@@ -110,11 +158,13 @@ class LiveAnswer:
             return internal(error).body()
         finally:
             self._speed.end()
+            self._drafting.end()
             self._view.end(unconfirmed)
 
     def _tokens_came(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         if committed:
             self._speed.committed(len(committed))
+            self._drafting.committed(committed)
             self._monitor.link_changed(LinkState.ONLINE)  # only a server commits
         self._view(committed, provisional)
 

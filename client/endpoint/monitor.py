@@ -25,6 +25,7 @@ _PROBE_INTERVAL_S = 2.0
 _RETRY_INTERVAL_S = 0.5  # while probes fail
 _LEAST_TIMEOUT_S, _UNKNOWN_TIMEOUT_S = 1.0, 2.0
 _TIMEOUT_ROUND_TRIPS = 4.0  # of a probe, once the round trip is known
+_LONGEST_REFRESH_S = 2.5  # which keeps what /health says within three seconds of the truth, or says that it is not sure
 
 Probe = Callable[[], Awaitable[float]]
 """Probes the server and returns the round trip in seconds. Raises OutriderError if no answer comes."""
@@ -98,7 +99,7 @@ class HealthProbe:
 
 
 class Monitor:
-    """`is_busy` tells whether a conversation is being answered, which knows the link better than a probe."""
+    """`is_busy` tells whether a conversation is answered over the link, which knows it better than a probe."""
 
     def __init__(self, state: LinkState, probe: Probe, is_busy: Callable[[], bool], clock: Clock = time.perf_counter):
         self._state = state
@@ -179,12 +180,16 @@ class Monitor:
 
     async def refresh(self, max_age_s: float = _PROBE_INTERVAL_S) -> None:
         """Probes the link if the last probe is older than that; returns at once if it is watched anyway. Concurrent
-        callers share one probe."""
+        callers share one probe. A link whose probe takes too long is suspect."""
         if self._watchers or self._is_busy() or self._clock() - self._probed_at < max_age_s:
             return
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe_until_sure())
-        await asyncio.shield(self._probing)
+        done, _ = await asyncio.wait([self._probing], timeout=_LONGEST_REFRESH_S)
+        for probe in done:
+            probe.result()
+        if not done and self._state is LinkState.ONLINE and not self._is_busy():
+            self.link_changed(LinkState.SUSPECT)
 
     async def _probe_until_sure(self) -> None:
         await self._probe_once()
@@ -192,11 +197,12 @@ class Monitor:
             await self._probe_once()
 
     async def _probe_once(self) -> None:
+        before = self._state  # of which `refresh` may think less while this probe is under way
         try:
             self._trip_s = await self._probe()
             noticed = LinkState.ONLINE
         except OutriderError:
-            noticed = LinkState.SUSPECT if self._state is LinkState.ONLINE else LinkState.OFFLINE
+            noticed = LinkState.SUSPECT if LinkState.ONLINE in (before, self._state) else LinkState.OFFLINE
         self._probed_at = self._clock()
         if not self._is_busy():
             self.link_changed(noticed)

@@ -56,7 +56,8 @@ class OllamaPaths:
         self, http: Request, read: Callable[[Any, Sampling], CompletionRequest], *, is_chat: bool
     ) -> ASGIApp:
         began_ns = time.monotonic_ns()
-        request = read(await read_json(http), replace(self._defaults, seed=randbits(64)))
+        asked = read(await read_json(http), replace(self._defaults, seed=randbits(64)))
+        request = replace(asked, is_read=is_chat and asked.stream)
         service = self._models.find(request.model)
         choices = await asyncio.to_thread(service.choices, request)
         builder = OllamaBuilder(request.model, is_chat, len(choices[0].prompt.tokens))

@@ -153,7 +153,6 @@ def _tool(name: str, tool: Any) -> Tool:
     return {"type": "function", "function": shown}
 
 
-def asks_for_strict(tool: Any) -> bool:
-    """Whether a described function asks for arguments that follow its schema in any case."""
-    function = tool.get("function") if isinstance(tool, dict) else None
-    return isinstance(function, dict) and function.get("strict") is True
+def strict_functions(value: Any) -> frozenset[str]:
+    """Names of functions whose arguments are to follow their schemas in any case; of a value that `tools` has read."""
+    return frozenset(tool["function"]["name"] for tool in value or () if tool["function"].get("strict") is True)

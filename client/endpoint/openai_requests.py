@@ -13,6 +13,7 @@ from client.endpoint import openai_messages, parameters, structured
 from client.endpoint.faults import wrong
 from client.endpoint.openai_messages import Message, Tool, ToolChoice
 from client.endpoint.parameters import Reader
+from common.protocol.logprobs import MAX_TOP_LOGPROBS
 from common.protocol.messages import Constraint
 from common.protocol.sampling import MAX_BIASED_TOKENS, Sampling
 
@@ -28,10 +29,8 @@ _IGNORED = frozenset(("metadata", "prompt_cache_key", "safety_identifier", "serv
 _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "function_call": ("none", "auto"),
     "functions": ([],),
-    "logprobs": (False,),
     "modalities": (["text"],),
     "suffix": ("",),
-    "top_logprobs": (0,),
 }
 """Unsupported parameters, and the values of each that ask for nothing."""
 
@@ -54,8 +53,11 @@ class RequestKind(StrEnum):
 class CompletionRequest:
     """Either `messages` or `prompts`, texts or their tokens, are what is answered, each prompt `count` times.
     `max_new_tokens` is None for all that the context has room for. `tools` are those that may be called, `must_call`
-    those of which one must be, `variables` what the chat template is given. `echo`: the answer begins with its prompt.
-    `form` is what the answer must match, with the name of the parameter that says so. `ignored` names what was asked
+    those of which one must be, `strict_tools` the names of those whose arguments must fit their schemas, `variables`
+    what the chat template is given. `echo`: the answer begins with its prompt.
+    `is_read`: a person reads the text as it comes, and no app takes it for data.
+    `form` is what the answer must match, with the name of the parameter that says so. `top_logprobs`: how many of the
+    likeliest tokens are told beside each token's own log-probability, None for neither. `ignored` names what was asked
     for and is not done."""
 
     kind: RequestKind
@@ -69,11 +71,14 @@ class CompletionRequest:
     stream: bool = False
     include_usage: bool = False
     echo: bool = False
+    is_read: bool = False
     tools: tuple[Tool, ...] = ()
     must_call: tuple[Tool, ...] = ()
+    strict_tools: frozenset[str] = frozenset()
     parallel_calls: bool = True
     variables: Mapping[str, Any] = field(default_factory=dict)
     form: tuple[str, Constraint] | None = None
+    top_logprobs: int | None = None
     ignored: tuple[str, ...] = ()
 
     def sampling_of(self, choice: int) -> Sampling:
@@ -100,8 +105,10 @@ def read_chat(body: Any, defaults: Sampling, *, strict: bool = False) -> Complet
         messages=fields["messages"],
         tools=tools,
         must_call=must_call,
+        strict_tools=openai_messages.strict_functions(body.get("tools")) if tools else frozenset(),
         parallel_calls=fields.get("parallel_tool_calls", True),
         variables=_variables(fields),
+        top_logprobs=_top_logprobs(fields),
         ignored=ignored,
     )
 
@@ -127,7 +134,10 @@ def read_completion(body: Any, defaults: Sampling, *, strict: bool = False) -> C
         raise wrong("prompt", f"'prompt' and 'n' ask for {asked} answers; ask for at most {MOST_CHOICES} at once")
     if fields.get("best_of", count) != count:
         raise wrong("best_of", "'best_of' must be as large as 'n': all answers are returned")
-    return replace(request, prompts=prompts, echo=fields.get("echo", False), ignored=ignored)
+    top, echo = fields.get("logprobs"), fields.get("echo", False)
+    if echo and top is not None:
+        raise wrong("echo", "a prompt has no log-probabilities here; leave 'echo' or 'logprobs' out")
+    return replace(request, prompts=prompts, echo=echo, top_logprobs=top, ignored=ignored)
 
 
 def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, limit: int | None) -> CompletionRequest:
@@ -143,6 +153,20 @@ def _common(kind: RequestKind, fields: Mapping[str, Any], defaults: Sampling, li
         include_usage=fields.get("stream_options", {}).get("include_usage", False),
         form=structured.the_constraint(fields),
     )
+
+
+def _top_logprobs(fields: Mapping[str, Any]) -> int | None:
+    """A chat's."""
+    if fields.get("logprobs", False):
+        return int(fields.get("top_logprobs", 0))
+    if fields.get("top_logprobs", 0):
+        raise wrong("top_logprobs", "'top_logprobs' needs 'logprobs' to be true")
+    return None
+
+
+def _number_of_logprobs(name: str, value: Any) -> int | None:
+    """A completion's."""
+    return None if value is False else parameters.whole(0, MAX_TOP_LOGPROBS + 1)(name, value)
 
 
 def _variables(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,11 +211,6 @@ def _unknown(given: Mapping[str, Any], form: _ParameterTable) -> tuple[str, ...]
     names = [name for name in given if not (name in form.readers or name in _HARMLESS or name in _IGNORED)]
     options = given.get("stream_options", {}) if "stream_options" in form.readers else {}
     names += [f"stream_options.{name}" for name in options if name not in _STREAM_OPTIONS]
-    if "tools" in form.readers:
-        tools = enumerate(given.get("tools", ()))
-        is_free = given.get("tool_choice") in (None, "auto")
-        strict = [index for index, tool in tools if is_free and openai_messages.asks_for_strict(tool)]
-        names += [f"tools[{index}].function.strict" for index in strict]
     return tuple(names)
 
 
@@ -267,6 +286,8 @@ _CHAT = _ParameterTable(
         "tools": openai_messages.tools,
         "tool_choice": openai_messages.tool_choice,
         "parallel_tool_calls": parameters.flag,
+        "logprobs": parameters.flag,
+        "top_logprobs": parameters.whole(0, MAX_TOP_LOGPROBS + 1),
         "reasoning_effort": parameters.text,
         "chat_template_kwargs": _template_variables,
     },
@@ -278,6 +299,7 @@ _COMPLETION = _ParameterTable(
         "prompt": _prompts,
         "echo": parameters.flag,
         "best_of": parameters.whole(1),
+        "logprobs": _number_of_logprobs,
     },
     ("model", "prompt"),
 )

@@ -7,20 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from client.endpoint.answer_parsers.pieces import Piece, TextPiece, ToolCall
+from client.endpoint import openai_logprobs
+from client.endpoint.answer_parsers.pieces import Piece, ScoredToken, TextPiece, ToolCall
 from client.endpoint.openai_requests import RequestKind
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedAnswer:
     """`reason` is OpenAI's; `unverified` counts the tokens that the target has not verified; `details` is more that a
-    person may want to know."""
+    person may want to know; `scored` are the tokens that no piece has."""
 
     pieces: tuple[Piece, ...]
     reason: str
     tokens: int
     unverified: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+    scored: tuple[ScoredToken, ...] = ()
+
+    @property
+    def all_scored(self) -> list[ScoredToken]:
+        return [*(each for piece in self.pieces if isinstance(piece, TextPiece) for each in piece.scored), *self.scored]
 
     @property
     def text(self) -> str:
@@ -55,7 +61,10 @@ class ResponseBuilder:
     echoes: tuple[str, ...]
 
     def whole(self, answers: Sequence[FinishedAnswer]) -> dict[str, Any]:
-        choices = [self._choice(index, self._content(index, each), each.reason) for index, each in enumerate(answers)]
+        choices = [
+            self._choice(index, self._content(index, each), each.reason, each.all_scored)
+            for index, each in enumerate(answers)
+        ]
         return {
             **self._common(any(each.unverified for each in answers), "chat.completion", "text_completion"),
             "choices": choices,
@@ -81,13 +90,14 @@ class ResponseBuilder:
             return
         name = "reasoning_content" if piece.is_reasoning else "content"
         content = {"delta": {name: piece.text}} if self.kind is RequestKind.CHAT else {"text": piece.text}
-        chunk = self._chunk(index, content, None, unverified=piece.unverified)
+        chunk = self._chunk(index, content, None, unverified=piece.unverified, scored=piece.scored)
         yield {**chunk, "outrider": {"offline": True}} if piece.unverified else chunk
 
     def closing(self, index: int, answer: FinishedAnswer) -> dict[str, Any]:
         """The chunk that follows all text of a choice."""
         content: dict[str, Any] = {"delta": {}} if self.kind is RequestKind.CHAT else {"text": ""}
-        chunk = self._chunk(index, content, answer.reason, unverified=answer.unverified > 0)
+        is_unverified = answer.unverified > 0
+        chunk = self._chunk(index, content, answer.reason, unverified=is_unverified, scored=answer.scored)
         return {**chunk, "outrider": extension([answer])}
 
     def usage(self, answers: Sequence[FinishedAnswer]) -> dict[str, Any]:
@@ -110,12 +120,26 @@ class ResponseBuilder:
             ]
         return {"message": message}
 
-    def _chunk(self, index: int, content: dict[str, Any], reason: str | None, *, unverified: bool) -> dict[str, Any]:
-        choice = self._choice(index, content, reason)
+    def _chunk(
+        self,
+        index: int,
+        content: dict[str, Any],
+        reason: str | None,
+        *,
+        unverified: bool,
+        scored: Sequence[ScoredToken] = (),
+    ) -> dict[str, Any]:
+        choice = self._choice(index, content, reason, scored)
         return {**self._common(unverified, "chat.completion.chunk", "text_completion"), "choices": [choice]}
 
-    def _choice(self, index: int, content: dict[str, Any], reason: str | None) -> dict[str, Any]:
-        return {"index": index, **content, "logprobs": None, "finish_reason": reason}
+    def _choice(
+        self, index: int, content: dict[str, Any], reason: str | None, scored: Sequence[ScoredToken]
+    ) -> dict[str, Any]:
+        if self.kind is RequestKind.CHAT:
+            logprobs = openai_logprobs.in_chat(scored)
+        else:
+            logprobs = openai_logprobs.in_completion(scored)
+        return {"index": index, **content, "logprobs": logprobs, "finish_reason": reason}
 
     def _common(self, unverified: bool, chat: str, completion: str) -> dict[str, Any]:
         return {

@@ -4,35 +4,38 @@ Knows HTTP, the service and the monitor. It may not know sessions or text.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
+from pathlib import PurePath
 from secrets import randbits
 from typing import Any, Protocol
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from client.answering import AnswerOptions
 from client.assembly import Client
 from client.endpoint.app import read_json
 from client.endpoint.faults import wrong
 from client.endpoint.live_answer import Change, LiveAnswer
 from client.endpoint.monitor import Monitor
 from client.endpoint.openai_requests import read_chat
-from client.endpoint.served_models import ServedModels
+from client.endpoint.served_models import ALIAS, ServedModels
 from client.endpoint.sse import EventStream, event
+from common.protocol.errors import MisuseError
+from common.protocol.rules import RULES, default_rule
 from common.protocol.sampling import Sampling
 
 _STATUS_INTERVAL_S = 1.0
 
-_FILES = {
-    "page.css": "text/css",
-    "page.js": "text/javascript",
-    "text.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+"""Of the files that the page loads, by their ending."""
+
+_SEED_BITS = 53
+"""Of a seed that is drawn for an answer: what a browser's numbers hold, so that the one that it shows can be set."""
 
 _HEADERS = {
     "Cache-Control": "no-cache",
@@ -63,6 +66,7 @@ class PageContext:
     models: ServedModels
     monitor: Monitor
     defaults: Sampling
+    rule: str | None  # that an answer follows which names none; None: the usual one for its temperature
     link_control: LinkControl | None
     is_closing: Callable[[], bool]
 
@@ -75,8 +79,9 @@ class PagePaths:
     def routes(self) -> list[BaseRoute]:
         routes: list[BaseRoute] = [
             Route("/", _file("index.html", "text/html")),
-            *(Route(f"/static/{name}", _file(name, kind)) for name, kind in _FILES.items()),
+            *(Route(f"/static/{name}", _file(name, kind)) for name, kind in _static_files()),
             Route("/page/answer", self._answer, methods=["POST"]),
+            Route("/page/choices", self._tell_choices),
             Route("/page/status", self._tell_status),
         ]
         if self._context.link_control is not None:
@@ -85,13 +90,36 @@ class PagePaths:
 
     async def _answer(self, request: Request) -> ASGIApp:
         context = self._context
-        chat_request = read_chat(await read_json(request), replace(context.defaults, seed=randbits(64)))
+        body = await read_json(request)
+        rule = body.pop("rule", None) if isinstance(body, dict) else None
+        chat_request = read_chat(body, replace(context.defaults, seed=randbits(_SEED_BITS)))
         service = context.models.find(chat_request.model)
         choice = (await asyncio.to_thread(service.choices, chat_request))[0]
-        live = LiveAnswer(service, service.tokenizer, context.monitor, choice.prompt, choice.options)
+        options = choice.options if rule is None else self._by_rule(choice.options, rule)
+        live = LiveAnswer(service, service.tokenizer, context.monitor, choice.prompt, options)
         self._answering.add(live.answering)
         live.answering.add_done_callback(self._answering.discard)
         return EventStream(_events(live.changes()), live.stop)
+
+    def _by_rule(self, options: AnswerOptions, rule: Any) -> AnswerOptions:
+        """Raises FaultError for a rule that the server does not offer."""
+        try:
+            self._context.client.require_rule(rule)
+            return replace(options, rule=rule)
+        except MisuseError as error:
+            raise wrong("rule", str(error)) from error
+
+    async def _tell_choices(self, _: Request) -> Response:
+        """What a person may choose among, and what holds if nothing is chosen."""
+        context = self._context
+        return JSONResponse(
+            {
+                "models": [name for name in context.models.contexts if name != ALIAS],
+                "rules": [name for name in context.client.description.rules if name in RULES],
+                "rule": context.rule or default_rule(temperature=1.0),
+                "temperature": context.defaults.temperature,
+            }
+        )
 
     async def _tell_status(self, _: Request) -> ASGIApp:
         return EventStream(_events(self._states()), lambda: None)
@@ -123,6 +151,13 @@ class PagePaths:
         self._context.link_control.turn(cut=cut)
         self._context.monitor.probe_now()
         return Response(status_code=204)
+
+
+def _static_files() -> Iterator[tuple[str, str]]:
+    """Name and kind of each file that the page loads."""
+    for entry in files(__package__).joinpath("static").iterdir():
+        if kind := _KINDS.get(PurePath(entry.name).suffix):
+            yield entry.name, kind
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Any]:

@@ -3,7 +3,7 @@
 Knows the client and its conversations; it may not know HTTP.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,18 @@ from client.endpoint.answer_parsers.calls import CallSyntax
 from client.endpoint.answer_parsers.pieces import AnswerParser, PlainText
 from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.faults import wrong
-from client.endpoint.openai_messages import has_tools
+from client.endpoint.openai_messages import Message, has_tools
 from client.endpoint.openai_requests import CompletionRequest, RequestKind
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import Emit, TextForm
+from client.endpoint.token_scores import Spelling
 from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener
 from client.private.spans import SplitPrompt, has_marks
 from client.text import TemplateInput, chat_prompt, check_characters, decode, most_characters, raw_prompt
 from common.protocol.checks import prompt_fault
-from common.protocol.constraint import Grammar
+from common.protocol.client_session import ClientSession
+from common.protocol.constraint import Grammar, check_length
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Constraint
 from common.protocol.rules import default_rule
@@ -54,13 +56,28 @@ def find_offline_behaviour(name: str) -> WhenOffline:
 @dataclass(frozen=True, slots=True)
 class EndpointDefaults:
     """How all requests are answered if they do not say it themselves. `syntax` is how the targets write tool calls,
-    None for what each one's tokenizer tells; `strict`: requests with unknown parameters are refused."""
+    None for what each one's tokenizer tells; `strict`: requests with unknown parameters are refused; `offline_note` is
+    the last line of a streamed chat's answer of which the draft has written some alone, empty for none."""
 
     options: AnswerOptions
     rule: str | None  # None for the one that fits the temperature
     when_offline: WhenOffline
     syntax: CallSyntax | None = None
     strict: bool = False
+    offline_note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Constrained:
+    """`may_think`: the constraint lets the model think before the rest of its answer. `unheeded` names parameters that
+    have no effect."""
+
+    constraint: Constraint | None
+    may_think: bool
+    unheeded: tuple[str, ...] = ()
+
+
+_FREE = _Constrained(None, may_think=True)
 
 
 class Service:
@@ -74,6 +91,8 @@ class Service:
         self._defaults = defaults
         self._on_link_change = on_link_change
         self._format = AnswerFormat(client.tokenizer, client.description.end_tokens, defaults.syntax)
+        self._note = f"\n\n{defaults.offline_note}" if defaults.offline_note else ""
+        self._spelling = Spelling(client.tokenizer)
         self._most_characters = most_characters(client.tokenizer, client.description.context)
 
     @property
@@ -101,7 +120,8 @@ class Service:
         parameter = "messages" if request.kind is RequestKind.CHAT else "prompt"
         self._check_tools(request)
         self._check_bias(request.sampling)
-        constraint = self._constraint(request)
+        if request.top_logprobs is not None and not self._client.description.logprobs:
+            raise wrong("logprobs", "this server's release gives no log-probabilities; leave 'logprobs' out")
         context = self.context
         choices: list[Choice] = []
         for source in request.prompts or (request.messages,):
@@ -121,10 +141,13 @@ class Service:
                 raise wrong(parameter, too_long, "context_length_exceeded")
             if request.tools and prompt.private is not None:
                 raise wrong("tools", "private text is answered by the draft model alone, which calls no tools")
-            if constraint is not None and prompt.private is not None:
+            constrained = self._constraint(request, prompt)
+            if constrained.constraint is not None and prompt.private is not None:
                 raise wrong(parameter, "private text is answered by the draft model alone, which follows no form")
+            if request.top_logprobs is not None and prompt.private is not None:
+                raise wrong("logprobs", "the target has no log-probabilities of private text; leave 'logprobs' out")
             echo = self._echo(source) if request.echo else ""
-            choices += [self._choice(request, prompt, index, echo, constraint) for index in range(request.count)]
+            choices += [self._choice(request, prompt, index, echo, constrained) for index in range(request.count)]
         return choices
 
     async def answer(self, choice: Choice, emit: Emit) -> FinishedAnswer:
@@ -137,10 +160,16 @@ class Service:
             return await answering.answer()
 
     async def show(
-        self, prompt: SplitPrompt, options: AnswerOptions, on_tokens: TokenListener, on_link_change: LinkListener
+        self,
+        prompt: SplitPrompt,
+        options: AnswerOptions,
+        on_begin: Callable[[ClientSession], None],
+        on_tokens: TokenListener,
+        on_link_change: LinkListener,
     ) -> Answer:
         """As `answer`, for a page that may show provisional text and retract it: what is drafted while the link is gone
-        is verified when it is back, however long that takes."""
+        is verified when it is back, however long that takes. `on_begin` is called with the session, to look
+        at."""
 
         def link_changed(state: LinkState) -> None:
             self._on_link_change(state)
@@ -148,6 +177,7 @@ class Service:
 
         is_private = prompt.private is not None
         async with self._pool.conversation(self.model, prompt.tokens, only_once=is_private) as conversation:
+            on_begin(conversation.session)
             usual = conversation.offline
             if not is_private:
                 conversation.offline = replace(usual, wait_s=_ENDLESS_SECONDS)
@@ -168,25 +198,53 @@ class Service:
         except MisuseError as error:
             raise wrong("tools" if request.tools else "messages", str(error), "unsupported_parameter") from error
 
-    def _constraint(self, request: CompletionRequest) -> Constraint | None:
-        """What the answer must match: what the request says, or calls where one must be made. Raises FaultError for a
-        constraint that cannot be compiled, before any server is asked."""
+    def _constraint(self, request: CompletionRequest, prompt: SplitPrompt) -> "_Constrained":
+        """What the answer must match: what the request says, or calls where one must be made or their arguments must
+        fit. Raises FaultError for a constraint that cannot be compiled, before any server is asked."""
         if request.must_call:
-            name = "tool_choice"
+            name = "tools"
             try:
-                grammar = self._format.call_grammar(request.must_call, several=request.parallel_calls)
+                calls = self._format.call_grammar(request.must_call, several=request.parallel_calls)
             except MisuseError as error:
-                raise wrong(name, str(error), "unsupported_value") from error
-            constraint = Constraint(Grammar.LARK, grammar)
+                raise wrong("tool_choice", str(error), "unsupported_value") from error
+            grammar = self._format.behind_thought(calls, prompt.tokens)
+            constrained = _Constrained(Constraint(Grammar.LARK, grammar or calls), grammar is not None)
+        elif request.strict_tools:
+            name = "tools"
+            constrained = self._strict(request, prompt)
         elif request.form is not None:
-            name, constraint = request.form
+            name, form = request.form
+            grammar = self._format.in_form(form, prompt.tokens) if request.kind is RequestKind.CHAT else None
+            constraint = form if grammar is None else Constraint(Grammar.LARK, grammar)
+            constrained = _Constrained(constraint, grammar is not None)
         else:
-            return None
+            return _FREE
         try:
-            self._client.constrain(constraint)
+            self._client.constrain(constrained.constraint)
         except PeerError as error:
             raise wrong(name, str(error)) from error
-        return constraint
+        return constrained
+
+    def _strict(self, request: CompletionRequest, prompt: SplitPrompt) -> "_Constrained":
+        """Free text, and calls whose arguments fit. Raises FaultError where that cannot be had and the endpoint is
+        strict."""
+        reason = "where calls of this model begin cannot be told, so none can be strict"
+        if self._format.tells_where_calls_begin:
+            grammar = self._format.strict_grammar(request.tools, request.strict_tools, prompt.tokens)
+            constraint = Constraint(Grammar.LARK, grammar)
+            try:
+                check_length(constraint)
+            except PeerError as error:
+                reason = f"the schemas of all tools are too long for one constraint: {error}"
+            else:
+                return _Constrained(constraint, may_think=True)
+        called = (tool["function"]["name"] for tool in request.tools)
+        names = tuple(
+            f"tools[{index}].function.strict" for index, name in enumerate(called) if name in request.strict_tools
+        )
+        if self._defaults.strict:
+            raise wrong(names[0], f"{reason}; leave 'strict' out")
+        return replace(_FREE, unheeded=names)
 
     def _check_bias(self, sampling: Sampling) -> None:
         """Raises FaultError for tokens that the target does not have."""
@@ -195,7 +253,7 @@ class Service:
             raise wrong("logit_bias", f"'logit_bias' names token {most}, which lies outside the vocabulary")
 
     def _choice(
-        self, request: CompletionRequest, prompt: SplitPrompt, index: int, echo: str, constraint: Constraint | None
+        self, request: CompletionRequest, prompt: SplitPrompt, index: int, echo: str, constrained: "_Constrained"
     ) -> Choice:
         room = self.context - len(prompt.tokens)
         limit = room if request.max_new_tokens is None else min(request.max_new_tokens, room)
@@ -207,31 +265,34 @@ class Service:
                 rule=self._defaults.rule or default_rule(sampling.temperature),
                 sampling=sampling,
                 stop=request.stop,
-                constraint=constraint,
+                constraint=constrained.constraint,
+                top_logprobs=request.top_logprobs,
             )
             self._client.require_rule(options.rule)
-            form = self._form(request, prompt, is_constrained=constraint is not None)
+            form = self._form(request, prompt, may_think=constrained.may_think)
         except MisuseError as error:
             raise wrong(None, str(error)) from error
         # Whatever an app does for a call or with data cannot be undone, so the draft alone makes none.
-        must_be_verified = bool(request.tools) or constraint is not None
+        must_be_verified = bool(request.tools) or constrained.constraint is not None
         is_verified = must_be_verified or self._defaults.when_offline is WhenOffline.REFUSE
-        return Choice(prompt, options, form, is_verified, echo)
+        note = self._note if request.is_read and request.top_logprobs is None else ""
+        return Choice(prompt, options, form, is_verified, echo, note, constrained.unheeded)
 
-    def _form(self, request: CompletionRequest, prompt: SplitPrompt, *, is_constrained: bool) -> TextForm:
+    def _form(self, request: CompletionRequest, prompt: SplitPrompt, *, may_think: bool) -> TextForm:
         parser: AnswerParser = PlainText()
         shown: dict[int, str] = {}
         if request.kind is RequestKind.CHAT:
-            parser = self._format.parser(prompt.tokens, request.tools, may_think=not is_constrained)
+            parser = self._format.parser(prompt.tokens, request.tools, may_think=may_think)
             shown = self._format.shown_tokens(with_tools=bool(request.tools))
-        return TextForm(request.stop, parser, shown, has_one_call=not request.parallel_calls)
+        spell = None if request.top_logprobs is None else self._spelling
+        return TextForm(request.stop, parser, shown, not request.parallel_calls, spell)
 
     def _prompt(self, request: CompletionRequest, source: Any) -> SplitPrompt:
         tokenizer = self._client.tokenizer
         if request.kind is RequestKind.CHAT:
             if any(map(has_marks, _strings_beside_contents(request))):
                 raise MisuseError("private spans may stand in the content of messages alone")
-            return chat_prompt(tokenizer, list(source), TemplateInput(request.tools, request.variables))
+            return chat_prompt(tokenizer, self._as_written(source), TemplateInput(request.tools, request.variables))
         if isinstance(source, str):
             return raw_prompt(tokenizer, source)
         if max(source) >= self._client.description.vocab_size:
@@ -239,6 +300,15 @@ class Service:
         if has_marks(decode(tokenizer, source)):
             raise MisuseError("private spans must come as text, not as tokens")
         return SplitPrompt(source)
+
+    def _as_written(self, messages: Sequence[Message]) -> list[Message]:
+        """Without the line below an earlier answer, which no model has written."""
+        return [
+            {**message, "content": message["content"].removesuffix(self._note)}
+            if message["role"] == "assistant"
+            else message
+            for message in messages
+        ]
 
     def _echo(self, source: Any) -> str:
         return source if isinstance(source, str) else decode(self._client.tokenizer, source)

@@ -23,6 +23,11 @@ def event(data: Mapping[str, Any]) -> bytes:
     return b"data: " + json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
 
 
+def named_event(data: Mapping[str, Any]) -> bytes:
+    """One whose name is its type."""
+    return b"event: " + str(data["type"]).encode() + b"\n" + event(data)
+
+
 DONE = b"data: [DONE]\n\n"
 
 

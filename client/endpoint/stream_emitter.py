@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from client.endpoint.answer_parsers.pieces import AnswerParser, Piece, TextPiece, ToolCall
+from client.endpoint.answer_parsers.pieces import AnswerParser, Piece, ScoredToken, TextPiece, ToolCall
+from client.endpoint.token_scores import LogprobsOf, Spell, TokenScores
 from client.link.link_state import LinkState
 from client.stops import TextBeforeStop
 from client.text import IncrementalText
@@ -29,12 +30,14 @@ Accept = Callable[[int], Sequence[int]]
 @dataclass(frozen=True, slots=True)
 class TextForm:
     """What becomes of an answer's text: it ends before the first of the `stops`, `shown` are special tokens that are
-    text, `parser` makes pieces of it, and it ends with its first call where `has_one_call`."""
+    text, `parser` makes pieces of it, and it ends with its first call where `has_one_call`. `spell` says what tokens
+    stand for, where their log-probabilities are wanted."""
 
     stops: Sequence[str]
     parser: AnswerParser
     shown: Mapping[int, str]
     has_one_call: bool = False
+    spell: Spell | None = None
 
 
 class StreamEmitter:
@@ -50,11 +53,14 @@ class StreamEmitter:
         accept: Accept,
         on_link_gone: Callable[[], None],
         on_stop: Callable[[], None],
+        logprobs_of: LogprobsOf,
     ):
         self.text = ""  # before the parser
         self.pieces: list[Piece] = []
         self.unverified = 0  # tokens emitted that the target has not verified
         self._decoded = IncrementalText(tokenizer, form.shown)
+        self._characters = 0  # decoded
+        self._scores = TokenScores(form.spell, logprobs_of)
         self._before_stop = TextBeforeStop(form.stops)
         self._parser = form.parser
         self._has_one_call, self._has_called = form.has_one_call, False
@@ -96,6 +102,15 @@ class StreamEmitter:
         self._emit_text(rest, unverified=self.unverified > 0)
         self._emit_pieces(self._parser.end(is_cut=is_cut or self.stopped), unverified=self.unverified > 0)
 
+    def append_note(self, note: str) -> None:
+        """Words for a person that belong to no answer, behind the end of one that has text of the draft's own."""
+        if note and any(isinstance(piece, TextPiece) and piece.unverified for piece in self.pieces):
+            self._emit_pieces([TextPiece(note)], unverified=True)
+
+    def take_scored(self) -> tuple[ScoredToken, ...]:
+        """The tokens of emitted text that no piece has had: at the end, those of calls."""
+        return self._scores.take(len(self.text))
+
     def _give_up(self) -> None:
         self._is_gone = True
         self._on_link_gone()
@@ -116,7 +131,12 @@ class StreamEmitter:
             self._on_stop()
 
     def _emit_tokens(self, tokens: Sequence[int], *, unverified: bool) -> None:
-        self._emit_text(self._before_stop.append(self._decoded.commit(tokens)), unverified=unverified)
+        text = ""
+        for token in tokens:
+            self._scores.add(token, self._characters + len(text))
+            text += self._decoded.commit([token])
+        self._characters += len(text)
+        self._emit_text(self._before_stop.append(text), unverified=unverified)
 
     def _emit_text(self, text: str, *, unverified: bool) -> None:
         if text:
@@ -128,7 +148,9 @@ class StreamEmitter:
             if self._has_called:
                 return
             assert not (unverified and isinstance(piece, ToolCall)), "a call was made of unverified text"
-            marked = replace(piece, unverified=unverified) if isinstance(piece, TextPiece) else piece
+            marked = piece
+            if isinstance(piece, TextPiece):
+                marked = replace(piece, unverified=unverified, scored=self.take_scored())
             self.pieces.append(marked)
             self._emit(marked)
             if isinstance(piece, ToolCall) and self._has_one_call:

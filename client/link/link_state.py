@@ -85,6 +85,8 @@ class LinkWatch:
         self._probes = 0  # sent, and so the number of the latest
         self._heard_at = -math.inf  # when a frame last came, or was first waited for
         self._probed_at: float | None = None  # the first probe since
+        self._asked_at: float | None = None  # the probe that is timed, whatever else is heard before its answer
+        self._may_forgive = True  # a stall: one in each state, and for each frame that was heard
         self._expects = False
         self._since = -math.inf  # of this state
         self._broken_since: float | None = None
@@ -120,8 +122,12 @@ class LinkWatch:
             case LinkState.RESUMING:
                 return self._since + max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout)
             case LinkState.SUSPECT:
-                return self._since + max(_LEAST_SUSPECT_S, _SUSPECT_TIMEOUTS * self.timeout)
+                return self._since + self._suspect_s
         return self._heard_at + self.quiet if self._probed_at is None else self._probed_at + self.timeout
+
+    @property
+    def _suspect_s(self) -> float:
+        return max(_LEAST_SUSPECT_S, _SUSPECT_TIMEOUTS * self.timeout)
 
     def tick(self, now: float) -> LinkAction | None:
         """The action that is due now, if any. A probe is to carry the number that `probed` returns; a caller that gives
@@ -152,17 +158,23 @@ class LinkWatch:
         """The server has nothing more to send, and nobody reads."""
         self._expects = False
         self._trips.restart()
+        self._asked_at = None
 
     def probed(self, now: float) -> int:
         """A probe leaves; returns its number."""
         self._probes += 1
         if self._probed_at is None:
             self._probed_at = now
+        if self._asked_at is None:
+            self._asked_at = now
         self._trips.committed(self._probes, now)
         return self._probes
 
     def answered(self, number: int, now: float) -> None:
         """The answer to a probe came."""
+        if self._asked_at is not None and now - self._asked_at > self.timeout + self._suspect_s:
+            self._trips.restart()  # had this process run, it would have given the stream up by now
+        self._asked_at = None
         self._trips.acknowledged(number, now)
 
     def heard(self, now: float) -> None:
@@ -174,7 +186,25 @@ class LinkWatch:
         self.has_been_heard = True
         self._move(LinkEvent.HEARD, now)
         self._heard_at, self._probed_at = now, None
+        self._may_forgive = True
         self._broken_since, self._pause = None, _FIRST_PAUSE_S
+
+    def stalled(self, now: float) -> None:
+        """This process did not run for a while, and heard nothing of what came meanwhile: the wait for an answer begins
+        anew, once in each state and for each frame heard: a process that is always late must still notice a dead
+        server."""
+        if not self._may_forgive:
+            return
+        self._may_forgive = False
+        self._heard_at = self._since = now
+        self._trips.restart()
+        self._asked_at = None
+        if self._probed_at is not None:
+            self._probed_at = now
+
+    def silence_s(self, now: float) -> float:
+        """Seconds for which this stream has been silent, as far as this process could have heard it."""
+        return now - (self._since if self.state is LinkState.RESUMING else self._heard_at)
 
     def broken(self, now: float, wait: float = 0.0) -> None:
         """The stream ended or was given up, and is not to be tried again for `wait` seconds. The pause has jitter, so
@@ -182,6 +212,7 @@ class LinkWatch:
         if self._broken_since is None:
             self._broken_since = now
         self._trips.restart()
+        self._asked_at = None
         self._move(LinkEvent.BROKEN, now)
         self._retry_at = now + wait + self._pause * (0.5 + self._chance() / 2)
         longest = _LONG_PAUSE_S if now - self._broken_since < _LONG_OUTAGE_S else _LONGEST_PAUSE_S
@@ -209,6 +240,7 @@ class LinkWatch:
         after = TRANSITIONS[self.state][event]
         if after is not self.state:
             self.state, self._since = after, now
+            self._may_forgive = True
 
 
 class LinkLog:

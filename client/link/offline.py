@@ -6,6 +6,12 @@ from dataclasses import dataclass
 DEFAULT_LIMIT_TOKENS = 256
 DEFAULT_WAIT_S = 10.0
 
+DEFAULT_NOTE = (
+    "[The server was out of reach. The small model on this machine has written part of this answer, "
+    "and the large one has not checked that part.]"
+)
+"""What stands below a streamed chat's answer of which the draft model has written some alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class OfflineOptions:

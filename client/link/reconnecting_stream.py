@@ -27,6 +27,10 @@ LeaveFull = Callable[[float], Awaitable[bool]]
 
 LinkListener = Callable[[LinkState], None]
 
+_STALL_S = 0.25
+"""A timer that comes so late says that this process did not run: what a server sent meanwhile was not read. Without a
+bound a laptop that wakes up, or is short of processor time, would give up streams that stand."""
+
 
 def ignore_link_changes(state: LinkState) -> None:
     """A listener for callers to whom the state of the link does not matter."""
@@ -51,6 +55,9 @@ class ReconnectingStream:
         self._watch = LinkWatch(chance)
         self._traffic_before = Traffic()  # of streams that are gone
         self._changed = asyncio.Event()
+        self.lost_by = ""
+        """Why the latest stream was lost, as a person may read it; empty while none was."""
+        self._given_up_by = ""
         if stream is None:
             self._watch.broken(clock())
         else:
@@ -120,14 +127,14 @@ class ReconnectingStream:
                 message = await self._stream.receive()
                 if message is None:
                     raise LinkError("the server has ended the stream; ask again")
-            except LinkError:
-                self._lose()
+            except LinkError as error:
+                self._lose(str(error))
                 raise
             except MisuseError as error:
                 # Credentials that worked once still do; what failed is a connection that was cut during its handshake.
                 if not self._watch.has_been_heard:
                     raise
-                self._lose()
+                self._lose(str(error))
                 raise LinkError(str(error)) from error
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
@@ -166,21 +173,26 @@ class ReconnectingStream:
                 self.send(Ping(self._watch.probed(self._clock())))
                 self._report()
             elif action is LinkAction.GIVE_UP:
+                self._given_up_by = f"the server was silent for {self._watch.silence_s(self._clock()):.1f} s"
                 self._stream.close()
                 await self._changed.wait()
             else:
-                await self._wait(self._watch.due - self._clock())
+                due = self._watch.due
+                await self._wait(due - self._clock())
+                if self._clock() - due > _STALL_S:
+                    self._watch.stalled(self._clock())
 
-    def drop(self, wait_s: float = 0.0) -> None:
-        """Gives this stream up. The server is not tried again for `wait_s` seconds."""
+    def drop(self, wait_s: float = 0.0, cause: str = "it was left") -> None:
+        """Gives this stream up, for that `cause`. The server is not tried again for `wait_s` seconds."""
         if self._stream is not None:
-            self._lose(wait_s)
+            self._lose(cause, wait_s)
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
 
-    def _lose(self, wait_s: float = 0.0) -> None:
+    def _lose(self, cause: str, wait_s: float = 0.0) -> None:
+        self.lost_by, self._given_up_by = self._given_up_by or cause, ""
         self._traffic_before = self.traffic
         self.close()
         self._stream = None

@@ -5,7 +5,7 @@ It may not know sessions, drafting or what a stream carries.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -41,14 +41,29 @@ class CountedConnection:
     streams: int = 0
 
 
+StreamListener = Callable[[Address], object]
+
+
+def ignore_streams(address: Address) -> None:
+    """A listener for callers to whom it does not matter where streams lead."""
+
+
 class SharedConnection:
     """`first` carries streams until one of them breaks; whoever made it closes it. Where `access` has other replicas,
-    they are `described` as this one, and their list is kept up to date. An async context manager: leaving it closes the
-    connections that it dialled itself."""
+    they are `described` as this one, and their list is kept up to date. `listener` is called with the address of each
+    stream, also of those to a replica that one conversation alone has moved to. An async context manager: leaving it
+    closes the connections that it dialled itself."""
 
-    def __init__(self, access: Access, first: Connection, described: ServerDescription | None = None):
+    def __init__(
+        self,
+        access: Access,
+        first: Connection,
+        described: ServerDescription | None = None,
+        listener: StreamListener = ignore_streams,
+    ):
         self.access = access
         self._described = described
+        self._listener = listener
         self._dialling = asyncio.Lock()
         self._dialled: set[CountedConnection] = set()
         self._renewed = asyncio.Event()
@@ -71,6 +86,7 @@ class SharedConnection:
 
     def open_stream(self, counted: CountedConnection, session: str) -> GenerateStream:
         counted.streams += 1
+        self._listener(self.access.address)
         return counted.connection.generate(partial(self._stream_closed, counted), session)
 
     async def renew(self, broken: CountedConnection) -> CountedConnection:
@@ -94,7 +110,7 @@ class SharedConnection:
 
     def of_replica(self, replica: Replica) -> "SharedConnection":
         """The same to another replica, which whoever chose it closes."""
-        return SharedConnection(replica.access, replica.connection, self._described)
+        return SharedConnection(replica.access, replica.connection, self._described, self._listener)
 
     async def _follow_list(self, model: str) -> None:
         """Asks for the list of replicas while there are streams, and after each failure. Runs until it is cancelled."""

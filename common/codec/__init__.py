@@ -4,6 +4,6 @@ May know torch, the numbers of `common.protocol.draft_state` and the error famil
 state or links.
 """
 
-from common.codec.payload import decode, encode
+from common.codec.payload import compress, decode, encode, pack
 
-__all__ = ["decode", "encode"]
+__all__ = ["compress", "decode", "encode", "pack"]

@@ -15,13 +15,13 @@ from common.protocol.errors import PeerError
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
-Integers = NDArray[np.int8]
+Int8Array = NDArray[np.int8]
 
 _LARGEST_SCALE = np.float32(np.finfo(np.float16).max)
 
 
-def quantise(numbers: Floats, dtype: str) -> bytes:
-    """Finite `numbers [count, n]` as all scales and then all integers, packed position by position."""
+def quantise(numbers: Floats, dtype: str) -> Bytes:
+    """Finite `numbers [count, n]` as bytes `[count, bytes of a position]`: its scales, then its integers, packed."""
     count, n = numbers.shape
     limit = (1 << (BITS[dtype] - 1)) - 1
     padded = np.pad(numbers, ((0, 0), (0, -n % GROUP))) if n % GROUP else numbers
@@ -32,11 +32,17 @@ def quantise(numbers: Floats, dtype: str) -> bytes:
     scaled = groups / divisors[..., None]
     integers = scaled.round(out=scaled).clip(-limit, limit, out=scaled).astype(np.int8)
     packed = _pack(integers.reshape(count, groups.shape[1] * GROUP)[:, :n], BITS[dtype])
-    return b"".join((scales.tobytes(), packed.tobytes()))
+    return np.concatenate([scales.view(np.uint8), packed.view(np.uint8)], axis=1)
+
+
+def in_order(rows: Bytes, n: int) -> bytes:
+    """Positions of `n` numbers each that `quantise` made, as they are sent: all scales, then all integers."""
+    scales = 2 * -(-n // GROUP)
+    return b"".join((rows[:, :scales].tobytes(), rows[:, scales:].tobytes()))
 
 
 def restore(raw: bytes, dtype: str, count: int, n: int) -> Floats:
-    """The numbers `[count, n]` from bytes that `quantise` made. Raises PeerError for scales that are negative or not
+    """The numbers `[count, n]` from what `in_order` returned. Raises PeerError for scales that are negative or not
     finite."""
     groups = -(-n // GROUP)
     scales = np.frombuffer(raw, np.float16, count * groups).astype(np.float32)
@@ -47,7 +53,7 @@ def restore(raw: bytes, dtype: str, count: int, n: int) -> Floats:
     return integers * np.repeat(scales.reshape(count, groups), GROUP, axis=1)[:, :n]
 
 
-def _pack(integers: Integers, bits: int) -> NDArray[np.int8] | Bytes:
+def _pack(integers: Int8Array, bits: int) -> NDArray[np.int8] | Bytes:
     """Each row in whole bytes, `bits` of each number kept in two's complement."""
     if bits == 8:
         return integers
@@ -55,7 +61,7 @@ def _pack(integers: Integers, bits: int) -> NDArray[np.int8] | Bytes:
     return np.packbits(every.reshape(len(integers), bits * integers.shape[1]), axis=-1)
 
 
-def _unpack(packed: Bytes, bits: int, n: int) -> Integers:
+def _unpack(packed: Bytes, bits: int, n: int) -> Int8Array:
     if bits == 8:
         return packed.view(np.int8)
     every = np.unpackbits(packed, axis=-1, count=n * bits).reshape(len(packed), n, bits)

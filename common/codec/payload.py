@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import zstandard
 
-from common.codec.groups import Floats, quantise, restore
+from common.codec.groups import Bytes, Floats, in_order, quantise, restore
 from common.protocol.draft_state import BITS, raw_bytes
 from common.protocol.errors import MisuseError, PeerError
 
@@ -41,15 +41,25 @@ def encode(tensor: torch.Tensor, dtype: str, channel_scales: torch.Tensor | None
     `channel_scales`, of one position's shape, are divided out before; the decoder must know them. Raises MisuseError
     for an unknown dtype and for numbers that are not finite.
     """
-    _check(dtype)
     numbers = tensor.detach().float()
     if channel_scales is not None:
         numbers = numbers / channel_scales.to(numbers)
-    rows = numbers.cpu().numpy().reshape(len(tensor), prod(tensor.shape[1:]))
-    if not np.isfinite(rows).all():
+    return compress(pack(numbers, dtype), dtype, prod(tensor.shape[1:]))
+
+
+def pack(tensor: torch.Tensor, dtype: str) -> Bytes:
+    """The first half of `encode`: bytes `[count, bytes of a position]`, in which a position does not depend on the
+    others, so that it may be kept and sent beside any. Raises MisuseError as `encode` does."""
+    _check(dtype)
+    numbers = tensor.detach().float().cpu().numpy().reshape(len(tensor), prod(tensor.shape[1:]))
+    if not np.isfinite(numbers).all():
         raise MisuseError("draft state that is not finite cannot be encoded")
-    raw = _halves(rows) if dtype == "float16" else quantise(rows, dtype)
-    return _CONTEXTS.compressor.compress(raw)
+    return _halves(numbers) if dtype == "float16" else quantise(numbers, dtype)
+
+
+def compress(packed: Bytes, dtype: str, numbers: int) -> bytes:
+    """The second half: a payload from positions of so many numbers each that `pack` made."""
+    return _CONTEXTS.compressor.compress(packed.tobytes() if dtype == "float16" else in_order(packed, numbers))
 
 
 def decode(
@@ -69,8 +79,8 @@ def decode(
     return numbers if channel_scales is None else numbers * channel_scales.to(numbers)
 
 
-def _halves(rows: Floats) -> bytes:
-    return rows.clip(-_LARGEST_HALF, _LARGEST_HALF).astype(np.float16).tobytes()
+def _halves(numbers: Floats) -> Bytes:
+    return numbers.clip(-_LARGEST_HALF, _LARGEST_HALF).astype(np.float16).view(np.uint8)
 
 
 def _unfold(payload: bytes, size: int) -> bytes:

@@ -76,7 +76,7 @@ def check_agreement(model: PreTrainedModel, *, prepacked: bool = False, exact: b
     Raises `CheckpointError` where they differ by more than rounding, or where the model does not run in passes.
     """
     vocabulary = int(model.config.vocab_size)
-    with _narrowed(model):
+    with narrowed(model):
         try:
             expected = own_answers(model, vocabulary)
             backends = [backend_for(model.device, model.dtype, _SHORTEST_VIEW), *([ExactAttention()] if exact else [])]
@@ -96,7 +96,7 @@ def check_agreement(model: PreTrainedModel, *, prepacked: bool = False, exact: b
                 f"({type(error).__name__}: {plain(str(error), 200)}); choose another checkpoint."
             ) from error
     for answers in computed:
-        _compare(model, expected, answers)
+        compare(model, expected, answers)
 
 
 @torch.inference_mode()
@@ -144,7 +144,8 @@ def row_errors(expected: torch.Tensor, computed: torch.Tensor, spread: float) ->
     return (computed - expected).square().mean(-1).sqrt() / max(spread, torch.finfo(torch.float32).tiny)
 
 
-def _compare(model: PreTrainedModel, expected: Answers, computed: Answers) -> None:
+def compare(model: PreTrainedModel, expected: Answers, computed: Answers) -> None:
+    """Raises `CheckpointError` where they differ by more than rounding in one of their forms."""
     known = f"the model type '{plain(model.config.model_type, 40)}'"
     if not (expected.chain.isfinite().all() and expected.tree.isfinite().all()):
         raise CheckpointError(
@@ -193,7 +194,7 @@ def _path(node: int) -> list[int]:
 
 
 @contextmanager
-def _narrowed(model: PreTrainedModel) -> Iterator[None]:
+def narrowed(model: PreTrainedModel) -> Iterator[None]:
     """Narrows the windows of all layers inside the block."""
     holders: dict[int, object] = {}
     for module in model.modules():

@@ -14,6 +14,8 @@ import numpy as np
 class Ancestry:
     """The branches of one segment."""
 
+    parents: Sequence[int]
+    """For each branch the index of its parent, -1 for the past."""
     depths: np.ndarray
     """For each branch, the number of branches between it and the past."""
     lines: Sequence[int]
@@ -28,12 +30,13 @@ class Ancestry:
         return np.unpackbits(bytes_of_rows, axis=1, count=branches, bitorder="little").view(np.bool_)
 
 
-def trace(parents: Sequence[int]) -> Ancestry:
-    """Follows each branch to the past; `parents` as in `Segment`.
+def trace(segment: Sequence[int] | np.ndarray) -> Ancestry:
+    """Follows each branch to the past; a segment is its `parents`, as in `Segment`.
 
     Integers serve as the bit sets because one `or` per branch then replaces a loop over its ancestors.
     Raises `ValueError` where a parent does not precede its child.
     """
+    parents: Sequence[int] = segment.tolist() if isinstance(segment, np.ndarray) else segment
     # The last entry stands for the past, which is the parent -1.
     depths = [-1] * (len(parents) + 1)
     lines = [0] * (len(parents) + 1)
@@ -44,4 +47,4 @@ def trace(parents: Sequence[int]) -> Ancestry:
         depths[index] = depths[parent] + 1
         lines[index] = lines[parent] | bit
         bit <<= 1
-    return Ancestry(np.array(depths[:-1], dtype=np.int64), lines[:-1])
+    return Ancestry(parents, np.array(depths[:-1], dtype=np.int64), lines[:-1])

@@ -115,6 +115,7 @@ def pool_for(
     taps: Collection[int] = (),
     *,
     on_demand: bool = False,
+    padding_slots: int = 0,
 ) -> KeyValuePool:
     """K/V of `capacity` slots for a model that was taken over, as wide in each layer as its attention gets them. The
     other arguments are those of `KeyValuePool.allocate`.
@@ -140,7 +141,9 @@ def pool_for(
         layers = range(max(measured.of_layers, default=-1) + 1)
         shapes = [measured.of_layers.get(layer, KeyValueShape(0, 0, 0)) for layer in layers]
     hidden_size = int(config.hidden_size)
-    return KeyValuePool.allocate(shapes, capacity, model.dtype, model.device, hidden_size, keep_hidden, taps, on_demand)
+    return KeyValuePool.allocate(
+        shapes, capacity, model.dtype, model.device, hidden_size, keep_hidden, taps, on_demand, padding_slots
+    )
 
 
 class _Shapes:

@@ -10,9 +10,8 @@ from typing import Protocol
 import torch
 
 from common.models.attention_cuda import OverViewsAtOnce, find_varlen
-from common.models.attention_kernels import partial_attention
 from common.models.attention_layout import SHORTEST_VIEW, Group, Layout, lay_out
-from common.models.attention_parts import OverViews, PartialResult, over_views_one_by_one
+from common.models.attention_parts import OverViews, PartialResult, finished, over_gathered, over_views_one_by_one
 from common.models.layer_attention import Scoring
 from common.models.plan import AttentionPlan
 
@@ -66,21 +65,13 @@ class SplitAttention:
 def _over_group(
     group: Group, query_KFND: torch.Tensor, keys_KSD: torch.Tensor, values_KSV: torch.Tensor, scoring: Scoring
 ) -> PartialResult:
-    segments, queries = len(group.members), group.queries
-    kv_heads, shared, _, dim = query_KFND.shape
     rows = slice(None) if group.rows is None else group.rows
     if group.rows is not None:
         query_KFND = query_KFND.index_select(2, group.rows)
-    query_KFBQD = query_KFND.reshape(kv_heads, shared, segments, queries, dim)
-    query_BKRD = query_KFBQD.permute(2, 0, 1, 3, 4).flatten(2, 3)
-    key, value = (
-        held.index_select(1, group.context_slots).view(kv_heads, segments, group.context, -1).transpose(0, 1)
-        for held in (keys_KSD, values_KSV)
+    mask = group.mask(query_KFND.shape[1])
+    result, log_sums = over_gathered(
+        query_KFND, keys_KSD, values_KSV, group.context_slots, mask, len(group.members), scoring
     )
-    result_BKRV, log_sums_BKR = partial_attention(query_BKRD, key, value, group.mask(shared), scoring)
-    heads = segments, kv_heads, shared, queries
-    result = result_BKRV.reshape(*heads, -1).permute(1, 2, 0, 3, 4).flatten(2, 3)
-    log_sums = log_sums_BKR.reshape(heads).permute(1, 2, 0, 3).flatten(2, 3)
     if group.unpadded is not None and group.rows is not None:
         rows = group.rows.index_select(0, group.unpadded)
         result, log_sums = (each.index_select(2, group.unpadded) for each in (result, log_sums))
@@ -114,13 +105,8 @@ class _Merge:
         self._log_sums_KFN[:, :, rows] = total_KFn
 
     def result(self, sinks_H: torch.Tensor | None) -> torch.Tensor:
-        """`[N, H * V]`. Sinks take their share of the weights (gpt-oss, arXiv 2508.10925)."""
-        result_KFNV = self._result_KFNV
-        if sinks_H is not None:
-            sinks = sinks_H.view(*result_KFNV.shape[:2], 1).to(self._log_sums_KFN.dtype)
-            share_KFN = (self._log_sums_KFN - sinks).sigmoid()
-            result_KFNV = result_KFNV * share_KFN[..., None]
-        return result_KFNV.to(self._like.dtype).permute(2, 0, 1, 3).reshape(result_KFNV.shape[2], -1)
+        """`[N, H * V]`."""
+        return finished(self._result_KFNV, self._log_sums_KFN, sinks_H).to(self._like.dtype)
 
 
 @cache

@@ -82,7 +82,7 @@ class OverViewsAtOnce:
             yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
             return
         heads = query_KFND.shape[:2]
-        for sequences in layout.once(partial(_launches, layout.views, query_KFND.device)):
+        for sequences in layout.once(partial(launches_over, layout.views, query_KFND.device)):
             query_THD = query_KFND.flatten(0, 1).index_select(1, sequences.rows).transpose(0, 1)
             result_THV, log_sums_HT = self._varlen(
                 query_THD,
@@ -98,8 +98,9 @@ class OverViewsAtOnce:
             yield sequences.rows, result_THV.transpose(0, 1).unflatten(0, heads), log_sums_HT.unflatten(0, heads)
 
 
-def _launches(views: Sequence[View], device: torch.device) -> list[ViewSequences]:
-    """A row is in one sequence of a launch at most, because its results in another launch are merged with it."""
+def launches_over(views: Sequence[View], device: torch.device) -> list[ViewSequences]:
+    """The sequences of each launch. A row is in one sequence of a launch at most, because its results in another launch
+    are merged with it."""
     launches: list[list[list[View]]] = []
     rows_of: list[set[int]] = []
     for view in sorted(views, key=lambda view: (view.slots.start, view.slots.stop)):

@@ -135,7 +135,7 @@ def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest
     views: list[View] = []
     gathered: list[GatheredSegment] = []
     for segment in plan.segments:
-        ranges, rest = _split(segment, window, chunk, shortest_view)
+        ranges, rest = split_context(segment, window, chunk, shortest_view)
         rows = slice(segment.first_row, segment.first_row + segment.new)
         if len(rest):
             gathered.append(GatheredSegment(segment, rest, window, chunk))
@@ -143,17 +143,18 @@ def lay_out(plan: AttentionPlan, window: int | None, chunk: int | None, shortest
     return Layout(views, [_pad(group, plan) for group in _group(gathered, plan.device)])
 
 
-def _split(
-    segment: TracedSegment, window: int | None, chunk: int | None, shortest_view: int
+def split_context(
+    segment: TracedSegment, window: int | None, chunk: int | None, shortest_view: int, *, keep_branches: bool = False
 ) -> tuple[list[slice], np.ndarray]:
-    """The slots of the segment's views, and the entries of its context that some row sees beside them."""
+    """The slots of the segment's views, and the entries of its context that some row sees beside them; with
+    `keep_branches` all of its branches are among these."""
     slots, past = segment.context_slots, segment.past
     seen_by_some = seen_by_all = 0
     if window is not None or chunk is not None:
         first_seen = _first_seen(segment.branch_positions[-segment.new :], window, chunk)
         seen_by_some, seen_by_all = min(int(first_seen.min()), past), int(first_seen.max())
     end = past
-    if segment.sees_everything and seen_by_all <= past:
+    if segment.sees_everything and seen_by_all <= past and not keep_branches:
         end = len(slots)
     if end - seen_by_all < shortest_view:
         return [], np.arange(seen_by_some, len(slots))

@@ -69,6 +69,8 @@ class KeyValuePool:
     """The last hidden states, after the final norm."""
     taps_SE: Mapping[int, torch.Tensor] = field(default_factory=dict)
     """By the number of a layer, from 0, the hidden states that enter it; by the number of layers, what leaves them."""
+    padding_slots: int = 0
+    """Behind those that are anybody's."""
 
     @classmethod
     def allocate(
@@ -81,9 +83,12 @@ class KeyValuePool:
         keep_hidden: bool = False,
         taps: Collection[int] = (),
         on_demand: bool = False,
+        padding_slots: int = 0,
     ) -> Self:
         """`shapes`: of each layer. `hidden_size`: of hidden states, of which the last ones are kept where `keep_hidden`
-        says so, and those of `taps`. `on_demand`: memory is taken as slots are written, not now."""
+        says so, and those of `taps`. `on_demand`: memory is taken as slots are written, not now.
+        `padding_slots`: beside the capacity, for rows whose K/V nobody reads."""
+        slots = capacity + padding_slots
 
         def zeros(*shape: int) -> torch.Tensor:
             # A map must not be empty: tails of some families have layers without keys.
@@ -92,16 +97,17 @@ class KeyValuePool:
             return (zeros_on_demand if on_demand else _zeros_in_large_pages)(shape, dtype, device)
 
         return cls(
-            keys_KSD=tuple(zeros(shape.heads, capacity, shape.key_dim) for shape in shapes),
-            values_KSV=tuple(zeros(shape.heads, capacity, shape.value_dim) for shape in shapes),
-            hidden_SE=zeros(capacity, hidden_size) if keep_hidden else None,
-            taps_SE={tap: zeros(capacity, hidden_size) for tap in taps},
+            keys_KSD=tuple(zeros(shape.heads, slots, shape.key_dim) for shape in shapes),
+            values_KSV=tuple(zeros(shape.heads, slots, shape.value_dim) for shape in shapes),
+            hidden_SE=zeros(slots, hidden_size) if keep_hidden else None,
+            taps_SE={tap: zeros(slots, hidden_size) for tap in taps},
+            padding_slots=padding_slots,
         )
 
     @property
     def capacity(self) -> int:
-        """The number of slots."""
-        return self.keys_KSD[0].shape[1]
+        """The number of slots without spare ones."""
+        return self.keys_KSD[0].shape[1] - self.padding_slots
 
     @property
     def device(self) -> torch.device:

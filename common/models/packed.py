@@ -6,7 +6,8 @@ token means, or how tokens are chosen.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,10 +15,12 @@ from torch import nn
 
 from common.models.attention import PassContext, pool_for, take_over
 from common.models.attention_backend import AttentionBackend
+from common.models.buckets import NoBucketError, bucket_of
 from common.models.decoder import CausalLm
 from common.models.layer_attention import attending
 from common.models.parts import head_of, layers_of, stack_of
-from common.models.plan import PlanLimits, plan_pass
+from common.models.pass_graphs import PassGraphs
+from common.models.plan import AttentionPlan, PassPlan, PlanLimits, plan_pass
 from common.models.prepacked import prepack
 from common.models.segment import PassInput
 
@@ -45,15 +48,19 @@ class PackedModel:
         *,
         prepacked: bool = False,
         row_multiple: int = 1,
+        graphs: PassGraphs | None = None,
     ) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
         `taps` those that enter these layers, or leave the last one where it is the number of layers. `backend` computes
         attention; without one, that of the model's device does. `prepacked` lays weights out for passes where that is
         faster. Passes are filled up to a multiple of `row_multiple` rows, and so are the rows whose logits are wanted.
+        With `graphs`, for a `row_multiple` of 1, passes that have a bucket are filled up to it and replayed as
+        graphs; the others are launched kernel by kernel.
 
         Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
         capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
         """
+        assert graphs is None or row_multiple == 1, "buckets keep to no multiple of rows"
         take_over(model)
         if prepacked:
             prepack(model)
@@ -61,7 +68,9 @@ class PackedModel:
         self.head = head_of(model)
         self._stack = stack_of(model)
         self._backend = backend
-        self.pool = pool_for(model, capacity, keep_hidden, taps)
+        self._graphs = graphs
+        # Rows that fill a bucket up write into one more slot.
+        self.pool = pool_for(model, capacity, keep_hidden, taps, padding_slots=0 if graphs is None else 1)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=model.config.vocab_size,
@@ -77,15 +86,46 @@ class PackedModel:
         Raises `ValueError` when a segment contradicts itself, the pool or the vocabulary, or when two new
         tokens share a slot; nothing was written then.
         """
-        plan = plan_pass(segments, self._limits)
-        context = PassContext(plan.attention, self.pool, self._backend)
-        with attending(context), self._tapped(plan.attention.written_slots):
-            output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
-        hidden = output.last_hidden_state.squeeze(0)[: plan.attention.rows]
+        replayed = None if self._graphs is None else self._replayed(segments, self._graphs)
+        if replayed is None:
+            plan = plan_pass(segments, self._limits)
+            with self._in_pass(plan.attention, self._backend):
+                output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
+            hidden = output.last_hidden_state.squeeze(0)[: plan.rows]
+        else:
+            plan, hidden = replayed
         if self.pool.hidden_SE is not None:
-            self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots, hidden)
-        logits = self.head(hidden.index_select(0, plan.wanted_rows))
+            self.pool.hidden_SE.index_copy_(0, plan.attention.written_slots[: plan.rows], hidden)
+        multiple = self._limits.row_multiple
+        wanted_rows = plan.wanted_rows[: -(-plan.wanted // multiple) * multiple]
+        logits = self.head(hidden.index_select(0, wanted_rows))
         return PassOutput(logits[: plan.wanted], hidden)
+
+    def _replayed(self, segments: Sequence[PassInput], graphs: PassGraphs) -> tuple[PassPlan, torch.Tensor] | None:
+        """The plan, and last hidden states of the rows that count, by a graph; None where the pass has none."""
+        if graphs.is_given_up:
+            return None
+        try:
+            bucket = bucket_of(segments)
+            on_host = plan_pass(segments, replace(self._limits, device=torch.device("cpu")), bucket)
+            plan, filled = graphs.run(on_host, self._limits.device, partial(self._filled, backend=graphs.backend))
+            return plan, filled[: plan.rows]
+        except NoBucketError:
+            return None
+
+    def _filled(self, plan: PassPlan, backend: AttentionBackend) -> torch.Tensor:
+        """Last hidden states of all rows of the plan, those included that fill it up, `[N, E]`."""
+        with self._in_pass(plan.attention, backend):
+            output = self._stack(input_ids=plan.token_ids, position_ids=plan.positions, use_cache=False)
+        hidden: torch.Tensor = output.last_hidden_state
+        return hidden.squeeze(0)
+
+    @contextmanager
+    def _in_pass(self, plan: AttentionPlan, backend: AttentionBackend | None) -> Iterator[None]:
+        """Inside the block, the layers attend as the plan says, and leave what is kept of them."""
+        context = PassContext(plan, self.pool, backend)
+        with attending(context), self._tapped(plan.written_slots):
+            yield
 
     @contextmanager
     def _tapped(self, slots: torch.Tensor) -> Iterator[None]:

@@ -41,7 +41,7 @@ def page_tasks(segment: TracedSegment) -> Iterator[PageTask]:
 
 def _trunk_slots(segment: TracedSegment) -> np.ndarray:
     """The slots of the positions that are the same on every path: the past, and the first levels of one branch each."""
-    depths = np.asarray(segment.ancestry.depths)
+    depths = segment.ancestry.depths
     sizes = np.bincount(depths)
     wider = np.flatnonzero(sizes > 1)
     levels = int(wider[0]) if len(wider) else len(sizes)
@@ -54,8 +54,7 @@ def _trunk_slots(segment: TracedSegment) -> np.ndarray:
 def _tail_tasks(segment: TracedSegment, first_page: int) -> Iterator[PageTask]:
     """From `first_page` on, a page for each branch without a child in its own page, and the rows on its path."""
     past = segment.past
-    # Ancestors precede their descendants, so that the last one before a branch is its parent.
-    parents = [(line ^ 1 << branch).bit_length() - 1 for branch, line in enumerate(segment.ancestry.lines)]
+    parents = segment.ancestry.parents
     pages: list[int] = (segment.branch_positions // PAGE).tolist()
     slots: list[int] = segment.context_slots[past:].tolist()
     branches = len(pages)

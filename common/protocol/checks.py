@@ -6,10 +6,11 @@ It may know the terms that a server offers, and no session.
 import math
 from collections.abc import Iterable, Sequence
 
-from common.protocol.constraint import Grammar
+from common.protocol.constraint import Grammar, check_length
 from common.protocol.draft_state import DIMENSIONS, WIRE_DTYPES, max_bytes
 from common.protocol.errors import PeerError
 from common.protocol.idle import IDLE_POLICIES
+from common.protocol.logprobs import LEAST_LOGPROB, MAX_TOP_LOGPROBS, TokenLogprobs
 from common.protocol.messages import (
     LEAST_LOGP,
     PROTOCOL_VERSION,
@@ -31,10 +32,6 @@ from common.protocol.tree import FIRST_SERVER_NODE_ID
 SESSION_NAME_LENGTHS = range(16, 65)
 _MAX_STOP_STRINGS = 16
 _MAX_STOP_STRING_CHARACTERS = 256  # characters
-_MAX_CONSTRAINT_CHARACTERS = {Grammar.JSON_SCHEMA: 1 << 15, Grammar.REGEX: 1 << 15, Grammar.LARK: 12 << 10}
-"""Long chains of references make the library that compiles them run out of stack, which ends the process: from 2,500
-references or rules on, which take at least 27 and 8 characters each."""
-
 _MAX_DRAWN_FROM = 256  # tokens of one Draw
 _MAX_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MAX_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
@@ -56,6 +53,28 @@ def check_commit(commit: Commit, tokens: Sequence[int], prompt_length: int, room
     if tuple(tokens[commit.start : commit.start + len(commit.tokens)]) != commit.tokens[:known]:
         raise PeerError(f"a Commit changes tokens at {commit.start} that were final")
     return known
+
+
+def check_logprobs(commit: Commit, settings: Settings, vocab_size: int) -> None:
+    """Checks the log-probabilities of a Commit to an answer of these settings. Raises PeerError."""
+    if settings.top_logprobs is None:
+        if commit.logprobs:
+            raise PeerError("a Commit carries log-probabilities that were not asked for")
+        return
+    if len(commit.logprobs) != len(commit.tokens):
+        raise PeerError(
+            f"a Commit of {len(commit.tokens)} tokens carries {len(commit.logprobs)} log-probabilities; "
+            "if the server is of an older release, ask without them"
+        )
+    count = min(settings.top_logprobs, vocab_size)
+    if not all(_is_possible(row, count, vocab_size) for row in commit.logprobs):
+        raise PeerError(f"a Commit carries log-probabilities that cannot be those of a token and the {count} likeliest")
+
+
+def _is_possible(row: TokenLogprobs, count: int, vocab_size: int) -> bool:
+    logps = [row.logp, *(logp for _, logp in row.top)]
+    are_tokens = len({token for token, _ in row.top if 0 <= token < vocab_size}) == count == len(row.top)
+    return are_tokens and all(LEAST_LOGPROB <= logp <= 0 for logp in logps)
 
 
 def check_open(opened: Open, terms: Terms) -> None:
@@ -130,6 +149,10 @@ def check_settings(settings: Settings, terms: Terms | None = None) -> None:
             FailureCode.INVALID,
         )
     _check_constraint(settings, terms)
+    if settings.top_logprobs is not None and not 0 <= settings.top_logprobs <= MAX_TOP_LOGPROBS:
+        raise PeerError(
+            f"top_logprobs {settings.top_logprobs} must be a number from 0 to {MAX_TOP_LOGPROBS}", FailureCode.INVALID
+        )
     if settings.max_new_tokens < 0:
         raise PeerError("max_new_tokens must be at least 0", FailureCode.INVALID)
     if len(settings.stop) > _MAX_STOP_STRINGS:
@@ -144,12 +167,7 @@ def _check_constraint(settings: Settings, terms: Terms | None) -> None:
         return
     if constraint.grammar not in list(Grammar):
         raise _unknown("grammar", constraint.grammar, list(Grammar))
-    most = _MAX_CONSTRAINT_CHARACTERS[Grammar(constraint.grammar)]
-    if len(constraint.text) > most:
-        raise PeerError(
-            f"the constraint has {len(constraint.text)} characters, more than the {most} allowed; shorten it",
-            FailureCode.INVALID,
-        )
+    check_length(constraint)
     if terms is not None:
         terms.constrain(constraint)
 
@@ -174,6 +192,8 @@ def check_nodes(nodes: Sequence[GrownNode], terms: Terms) -> None:
 def _check_draws(nodes: Sequence[GrownNode], terms: Terms) -> None:
     """Checks each Draw for consistency. Whether its tokens were really sampled from it cannot be checked, and concerns
     only the client that sent it."""
+    if all(node.draw is None for node in nodes):
+        return
     groups: dict[int, list[GrownNode]] = {}
     for node in nodes:
         groups.setdefault(node.parent, []).append(node)

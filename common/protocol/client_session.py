@@ -6,9 +6,10 @@ Knows no drafter, no link and no clock. Methods that address the server return t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.protocol.checks import check_commit, check_state
+from common.protocol.checks import check_commit, check_logprobs, check_state
 from common.protocol.constraint import Constrain, no_constraints
 from common.protocol.errors import MisuseError, PeerError
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     Ack,
@@ -30,7 +31,7 @@ from common.protocol.messages import (
 from common.protocol.rules import RULES
 from common.protocol.transitions import ClientState, Lost, client_after
 from common.protocol.tree import TokenTree
-from common.protocol.views import Proposal, TreeView
+from common.protocol.views import NodeView, Proposal, TreeView
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class ClientSession:
         self.state = ClientState.NEW
         self.turn = 0
         self.passes = 0  # commits of this turn, one for each pass that chose tokens
+        self.carried = 0  # of the tokens that the latest commit made final, the first so many were nodes of the tree
         self.finished: Finished | None = None
         self._limits = limits
         self._acknowledged = 0
@@ -161,9 +163,12 @@ class ClientSession:
             self._advance(Commit)
             room = self.room if self.finished is None else 0
             known = check_commit(message, self.tree.tokens, self._prompt_length, room, self._limits.vocab_size)
+            if message.logprobs or self._settings.top_logprobs is not None:
+                check_logprobs(message, self._settings, self._limits.vocab_size)
+                self._logprobs.update(enumerate(message.logprobs, message.start))
             fresh = message.tokens[known:]
             if fresh:
-                self.tree.commit(fresh)
+                self.carried = len(self.tree.commit(fresh))
                 self.passes += 1
             return fresh
         if isinstance(message, Finished):
@@ -188,6 +193,16 @@ class ClientSession:
     def answer(self) -> list[int]:
         """The committed tokens of this turn."""
         return self.tree.tokens[self._prompt_length :]
+
+    def logprobs_of(self, place: int) -> TokenLogprobs | None:
+        """Of the committed token at that place of the answer; None where they were not asked for, and of a token that
+        became final unverified."""
+        return self._logprobs.get(self._prompt_length + place)
+
+    @property
+    def drafted(self) -> Sequence[NodeView]:
+        """The live nodes, parents first."""
+        return () if self.state is ClientState.NEW else self.tree.view().nodes
 
     @property
     def room(self) -> int:
@@ -234,6 +249,7 @@ class ClientSession:
         self.finished = None
         self.passes = 0
         self._cancelled = False
+        self._logprobs: dict[int, TokenLogprobs] = {}  # by position
         self._settings = settings
         self._constraint = self._limits.constrain(settings.constraint)
         self.tree.grouped = RULES[settings.rule].grouped

@@ -29,6 +29,20 @@ ONE_WAY_OF_JSON: Mapping[str, Any] = {
 keys and separators leave no choice, and nothing can be filled with blanks for ever."""
 
 
+_MAX_CHARACTERS = {Grammar.JSON_SCHEMA: 1 << 15, Grammar.REGEX: 1 << 15, Grammar.LARK: 12 << 10}
+"""Long chains of references make the library that compiles them run out of stack, which ends the process: from 2,500
+references or rules on, which take at least 27 and 8 characters each."""
+
+
+_ANNOTATIONS = frozenset(("$comment", "title", "description", "default", "examples"))
+_OF_VALUES = frozenset(("const", "enum"))
+_OF_NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+"""Keywords of a schema that constrain nothing, that hold values, and that hold schemas by names of the author's."""
+
+_MOST_LEVELS = 128
+"""Of a schema that is searched for annotations; llguidance refuses those that have more."""
+
+
 class AnswerConstraint(Protocol):
     """The tokens that may follow in one answer: a function of the tokens before alone, which any thread may call."""
 
@@ -53,6 +67,35 @@ def no_constraints(constraint: Constraint | None) -> None:
         raise PeerError("constrained answers are not supported here", FailureCode.INVALID)
 
 
+def check_length(constraint: Constraint) -> None:
+    """Raises PeerError for one that is too long to be compiled."""
+    most = _MAX_CHARACTERS[Grammar(constraint.grammar)]
+    if len(constraint.text) > most:
+        raise PeerError(
+            f"the constraint has {len(constraint.text)} characters, more than the {most} allowed; shorten it",
+            FailureCode.INVALID,
+        )
+
+
 def in_lark(rule: str, schema: Mapping[str, Any]) -> str:
-    """A rule of a grammar in Lark's notation: JSON that fits a schema."""
-    return f"{rule}: %json {json.dumps({**schema, 'x-guidance': ONE_WAY_OF_JSON})}"
+    """A rule of a grammar in Lark's notation: JSON that fits a schema. Annotations are left out, because the length of
+    a grammar is bounded."""
+    return f"{rule}: %json {json.dumps({**_without_annotations(schema), 'x-guidance': ONE_WAY_OF_JSON})}"
+
+
+def _without_annotations(schema: Any, levels: int = _MOST_LEVELS) -> Any:
+    if not levels:
+        return schema
+    if isinstance(schema, list):
+        return [_without_annotations(each, levels - 1) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    bare: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _OF_VALUES:
+            bare[keyword] = value
+        elif keyword in _OF_NAMES and isinstance(value, Mapping):
+            bare[keyword] = {name: _without_annotations(each, levels - 1) for name, each in value.items()}
+        elif keyword not in _ANNOTATIONS:
+            bare[keyword] = _without_annotations(value, levels - 1)
+    return bare

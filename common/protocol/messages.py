@@ -7,6 +7,7 @@ an earlier turn is ignored, so that late frames are harmless when a turn rewrite
 from dataclasses import dataclass
 from enum import StrEnum
 
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.sampling import LIKELIEST, Sampling
 
 PROTOCOL_VERSION = 4
@@ -28,6 +29,7 @@ class FailureCode(StrEnum):
     INVALID = "invalid"  # a request that this server cannot serve
     PROTOCOL = "protocol"  # a frame that breaks the protocol
     OVERLOADED = "overloaded"  # no room for the session now
+    MEMORY = "memory"  # the device has no memory for a pass of this session, even alone
     QUOTA = "quota"  # this client has used up its share for now
     DRAINING = "draining"  # the server is going away
     INTERNAL = "internal"  # the server's own fault
@@ -44,7 +46,8 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one answer. `idle` names an idle policy, empty for the server's default.
+    """The settings of one answer. `idle` names an idle policy, empty for the server's default. `top_logprobs` asks for
+    the log-probability of each committed token, and of so many of the likeliest beside it; None for neither.
 
     With `max_new_tokens` 0 the turn asks only for the draft state of the whole prompt, including its last token, and
     is over once that has been acknowledged.
@@ -56,6 +59,7 @@ class Settings:
     idle: str = ""
     sampling: Sampling = LIKELIEST
     constraint: Constraint | None = None
+    top_logprobs: int | None = None
 
     @property
     def wants_state_alone(self) -> bool:
@@ -183,12 +187,14 @@ class Opened:
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Tokens committed at positions `start`, `start + 1`, ... Idempotent. `seen` is the newest node id that the server
-    had received, so that a client can measure the round trip."""
+    had received, so that a client can measure the round trip. `logprobs` has one entry for each token where the answer
+    asked for them, else none."""
 
     turn: int
     start: int
     tokens: tuple[int, ...]
     seen: int = 0
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

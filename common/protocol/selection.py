@@ -20,7 +20,7 @@ def likeliest(tree: TokenTree, count: int, last: int) -> Sequence[int]:
     rows, depth = tree.rows, last - tree.root.position
     if rows.grouped:
         return _likeliest_groups(rows, count, depth)
-    if int(rows.depths.max()) < depth:
+    if rows.deepest < depth:
         return range(1, 1 + min(count, len(rows) - 1))
     return [row for row in np.flatnonzero(rows.depths < depth).tolist() if row][:count]
 
@@ -59,7 +59,7 @@ def commit_probabilities(trees: Sequence[TreeRows], max_acceptances: Sequence[fl
     tree = np.repeat(np.arange(len(trees)), sizes)
     claimed = np.concatenate([np.ones(len(rows)) if rows.grouped else rows.chances for rows in trees])
     depths = np.concatenate([rows.depths for rows in trees])
-    deepest = int(depths.max())
+    deepest = max(rows.deepest for rows in trees)
     level = tree * (1 + deepest) + depths
     totals = np.bincount(level, weights=claimed)[level]
     # Products: the last bit of a power depends on the processor.

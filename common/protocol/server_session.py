@@ -12,6 +12,7 @@ from common.protocol.checks import check_nodes, check_open, check_prompt, check_
 from common.protocol.ends import cut
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.idle import IDLE_POLICIES, Waiting
+from common.protocol.logprobs import TokenLogprobs, UnacknowledgedLogprobs
 from common.protocol.messages import (
     Ack,
     Cancel,
@@ -46,8 +47,7 @@ from common.protocol.views import Proposal, TreeView
 
 class ServerSession:
     def __init__(self, opened: Open, terms: Terms, now: float, pass_timings: PassTimings | None = None):
-        """`pass_timings` are shared by all sessions of the server. Raises PeerError, with a code, where the session
-        cannot be served."""
+        """`pass_timings` are those of all sessions. Raises PeerError, with a code, for one that cannot be served."""
         self._terms = terms
         check_open(opened, self._terms)
         self.id = opened.session
@@ -163,10 +163,8 @@ class ServerSession:
         return self._end_if_fed()
 
     def park(self) -> None:
-        """The K/V of this finished session are given up; a next turn computes them again.
-
-        Raises MisuseError in the middle of an answer.
-        """
+        """The K/V of this finished session are given up; a next turn computes them again. Raises MisuseError in the
+        middle of an answer."""
         if self.state is not ServerState.FINISHED:
             raise MisuseError("only a finished session can be parked")
         self.processed = 0
@@ -221,8 +219,10 @@ class ServerSession:
         verify_input = make_verify_input(self.tree, nodes, self._settings, last, self._prompt_length, self._constraint)
         return ScheduledTokens(self.processed, chain, verify_input, self.epoch)
 
-    def complete(self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float) -> PassResult:
-        """Takes what a pass over `scheduled` came to: the tokens that the rule chose, none without a verify input."""
+    def complete(
+        self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float, logprobs: Sequence[TokenLogprobs] = ()
+    ) -> PassResult:
+        """Takes what the rule chose in a pass over `scheduled`, nothing without a verify input."""
         if scheduled.epoch != self.epoch:
             return self._complete_overtaken(scheduled)
         self.processed += len(scheduled.chain)
@@ -243,7 +243,8 @@ class ServerSession:
         if scheduled.nodes and reason is None:
             end = path[-1] + 1 if path else 0
             self.acceptance.nodes_judged(len(path), missed=end in scheduled.verify_input.parents)
-        commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id)
+        self._logprobs.commit(start, logprobs[:kept])
+        commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id, tuple(logprobs[:kept]))
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return PassResult(True, nodes_kept, replies, len(path))
 
@@ -251,9 +252,7 @@ class ServerSession:
 
     def server_draft_view(self, in_pass: bool) -> TreeView | None:
         """The view that the server should draft from now, None where it should not; proposals go to `add_server_draft`.
-
-        `in_pass`: whether the session takes part in a running pass.
-        """
+        `in_pass`: whether the session takes part in a running pass."""
         if not self.may_server_draft or (in_pass and not self._idle.overlaps):
             return None
         return self.tree.view().drafted_for(self._settings, self._prompt_length, self._constraint)
@@ -293,7 +292,6 @@ class ServerSession:
 
     def next_span(self) -> Span | None:
         """Claims the next span of draft state to send; None where nothing is left or the client's window is full.
-
         Nothing is sent between answers, when the client does not read, nor before the commit that a prompt's last pass
         makes: state in flight would delay it, by a round trip if a packet is lost. A claim must go to `state_frame`.
         """
@@ -347,11 +345,12 @@ class ServerSession:
         self._resting_at = 0  # the frontier at which the server drafter had no proposal
         self._root_committed_at = now
         self._finished: Finished | None = None
+        self._logprobs = UnacknowledgedLogprobs()
         self._response_time.restart()
         self.acceptance.answer_began()
 
     def _end_if_over(self) -> Replies:
-        """Ends a rebuilt session whose sequence holds a whole answer already."""
+        """Ends a rebuilt session that holds a whole answer already."""
         answer = self.tree.tokens[self._prompt_length :]
         if not answer:
             return self._end_if_fed()
@@ -369,7 +368,7 @@ class ServerSession:
 
     def _replay(self, known: int) -> Replies:
         missed = tuple(self.tree.tokens[known:])
-        commits = (Commit(self.turn, known, missed),) if missed else ()
+        commits = (Commit(self.turn, known, missed, logprobs=self._logprobs.since(known)),) if missed else ()
         return commits if self._finished is None else (*commits, self._finished)
 
     def _finish(self, reason: FinishReason) -> Finished:
@@ -382,6 +381,7 @@ class ServerSession:
         if frontier > self.acked:
             self.acked = frontier
             self.tree.forget(frontier)
+            self._logprobs.acknowledge(frontier)
         self._response_time.acknowledged(frontier, now)
 
     def _is_stale(self, turn: int) -> bool:

@@ -16,22 +16,15 @@ In a tree of groups, as some rules need, the children of a node come in one Grow
 are dead, except that they too alias a child with their token.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
-from operator import attrgetter
-
-import numpy as np
 
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
-from common.protocol.tree_rows import TreeRows
+from common.protocol.tree_rows import GrowingRows, TreeRows, in_order
 from common.protocol.views import NodeView, Proposal, TreeView
 
 FIRST_SERVER_NODE_ID = 1 << 62
 """Ids from here on belong to server-drafted nodes, which no Grow brought and no frame names."""
-
-_SCORE = attrgetter("score")
 
 
 class Node:
@@ -40,7 +33,7 @@ class Node:
     Scores share an arbitrary origin, so only differences within one tree mean anything.
     """
 
-    __slots__ = ("aliases", "children", "draw", "grown_by", "id", "parent", "position", "score", "token")
+    __slots__ = ("aliases", "children", "draw", "grown_by", "id", "parent", "position", "row", "score", "token")
 
     def __init__(
         self,
@@ -60,6 +53,7 @@ class Node:
         self.children: dict[int, Node] = {}
         self.grown_by = 0  # the number of the Grow that brought the first of the children
         self.aliases: list[int] = []
+        self.row = 0  # among those of its tree, in the order in which they came
 
     def below(self) -> "set[Node]":
         """Everything below this node."""
@@ -83,9 +77,10 @@ class TokenTree:
         self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
         self._size = 0
         self._grows = 0
-        self._rows: TreeRows | None = None  # of the nodes as they are now
+        self._rows: TreeRows | None = None  # of the nodes as they are now, once they are asked for
         self._last_server_node_id = FIRST_SERVER_NODE_ID - 1
         self.root = self._fresh_root()
+        self._growing: GrowingRows | None = None  # once rows are asked for: a client never asks
 
     @property
     def frontier(self) -> int:
@@ -108,28 +103,10 @@ class TokenTree:
     @property
     def rows(self) -> TreeRows:
         """Root and live nodes as arrays, made once for each state of the tree."""
-        if self._rows is not None:
-            return self._rows
-        # No node is likelier than its parent, and the sort is stable: parents stay first.
-        nodes = list(self.nodes()) if self.grouped else sorted(self.nodes(), key=_SCORE, reverse=True)
-        row_of: dict[Node | None, int] = dict(zip(nodes, count(1)))
-        parents = [-1, *[row_of.get(node.parent, 0) for node in nodes]]
-        tokens = [self.tokens[-1], *[node.token for node in nodes]]
-        base, origin = self.root.position, self.root.score
-        logps = [0.0, *[node.score - origin for node in nodes]]
-        self._rows = TreeRows(
-            np.array(tokens, dtype=np.int64),
-            np.array(parents, dtype=np.int64),
-            np.array([0, *[node.position - base for node in nodes]], dtype=np.int64),
-            np.array(logps),
-            # Not numpy's, whose last bit depends on the processor.
-            np.array(list(map(math.exp, logps))),
-            dict(zip(zip(parents, tokens, strict=True), count())),
-            self.grouped,
-            {parent: node.draw for parent, node in zip(parents[1:], nodes, strict=True) if node.draw}
-            if self.grouped
-            else {},
-        )
+        if self._rows is None:
+            if self._growing is None:
+                self._growing = self._collect_rows()
+            self._rows = in_order(self._growing, self.grouped)
         return self._rows
 
     def view(self) -> TreeView:
@@ -236,10 +213,10 @@ class TokenTree:
                 self._committed[alias] = position
             chosen.parent = None
             self.root = chosen
-        self._rows = None
         live = self.root.below()
         self._size = len(live)
         self._live = {id_: node for id_, node in self._live.items() if node in live} if live else {}
+        self._rows = self._growing = None
         return carried
 
     def forget(self, frontier: int) -> None:
@@ -253,10 +230,18 @@ class TokenTree:
 
     def _clear(self) -> None:
         self._size = 0
-        self._rows = None
         self._live = {}
         self._committed = {}
         self.root = self._fresh_root()
+        self._rows = self._growing = None
+
+    def _collect_rows(self) -> GrowingRows:
+        rows = GrowingRows(self.root.token, self.root.score)
+        self.root.row = 0
+        for node in self.nodes():
+            above = node.parent or self.root
+            node.row = rows.add(above.row, node.token, node.score, node.draw)
+        return rows
 
     def _fresh_root(self) -> Node:
         return Node(0, None, self.tokens[-1], self.frontier - 1, 0.0)
@@ -292,6 +277,8 @@ class TokenTree:
         node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
         self._rows = None
+        if self._growing is not None:
+            node.row = self._growing.add(parent.row, node.token, score, node.draw)
         self._live[grown.id] = node
         self._size += 1
         return node

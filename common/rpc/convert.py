@@ -7,13 +7,14 @@ may not know streams, channels or sessions.
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
 
 from google.protobuf.message import DecodeError
 
 from common.address import parse_destination
 from common.bundle import BundleFile, BundleManifest, make_manifest
 from common.protocol.errors import PeerError
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import (
     Ack,
     Cancel,
@@ -129,8 +130,11 @@ def frame_from_server(message: FromServer) -> pb.ServerFrame:
     match message:
         case Opened(session):
             return pb.ServerFrame(opened=pb.Opened(session=session))
-        case Commit():
-            return pb.ServerFrame(commit=pb.Commit(**asdict(message)))
+        case Commit(turn, start, tokens, seen):
+            committed = pb.Commit(turn=turn, start=start, tokens=tokens, seen=seen)
+            if message.logprobs:
+                _add_logprobs(committed, message.logprobs)
+            return pb.ServerFrame(commit=committed)
         case State():
             return pb.ServerFrame(state=pb.State(**asdict(message)))
         case Finished(turn, frontier, reason):
@@ -148,7 +152,9 @@ def message_from_server(frame: pb.ServerFrame) -> FromServer:
             return Opened(frame.opened.session)
         case "commit":
             commit = frame.commit
-            return Commit(commit.turn, commit.start, tuple(commit.tokens), commit.seen)
+            has_logprobs = commit.logp or commit.top_token or commit.top_logp
+            logprobs = _logprobs(commit) if has_logprobs else ()
+            return Commit(commit.turn, commit.start, tuple(commit.tokens), commit.seen, logprobs)
         case "state":
             state = frame.state
             shape = tuple(state.shape)
@@ -170,16 +176,18 @@ def _settings_frame(settings: Settings) -> pb.Settings:
         idle=settings.idle,
         sampling=_sampling_frame(settings.sampling),
         constraint=None if settings.constraint is None else pb.Constraint(**asdict(settings.constraint)),
+        top_logprobs=settings.top_logprobs,
     )
 
 
-def _settings(settings: pb.Settings | None) -> Settings:
-    if settings is None:
+def _settings(frame: pb.Settings | None) -> Settings:
+    if frame is None:
         raise PeerError("an answer is asked for without settings")
-    sampling = _sampling(settings.sampling) if settings.HasField("sampling") else LIKELIEST
-    asked = settings.constraint if settings.HasField("constraint") else None
+    sampling = _sampling(frame.sampling) if frame.HasField("sampling") else LIKELIEST
+    asked = frame.constraint if frame.HasField("constraint") else None
     constraint = None if asked is None else Constraint(asked.grammar, asked.text)
-    return Settings(settings.max_new_tokens, settings.rule, tuple(settings.stop), settings.idle, sampling, constraint)
+    top = frame.top_logprobs if frame.HasField("top_logprobs") else None
+    return Settings(frame.max_new_tokens, frame.rule, tuple(frame.stop), frame.idle, sampling, constraint, top)
 
 
 def _sampling_frame(sampling: Sampling) -> pb.Sampling:
@@ -256,6 +264,21 @@ def _draws(frames: Sequence[pb.Draw], parents: Sequence[int]) -> dict[int, Draw]
     return {parents[frame.node]: Draw(tuple(frame.token), tuple(frame.weight)) for frame in frames}
 
 
+def _add_logprobs(frame: pb.Commit, rows: Sequence[TokenLogprobs]) -> None:
+    top = list(chain.from_iterable(row.top for row in rows))
+    frame.logp.extend(row.logp for row in rows)
+    frame.top_token.extend(token for token, _ in top)
+    frame.top_logp.extend(logp for _, logp in top)
+
+
+def _logprobs(frame: pb.Commit) -> tuple[TokenLogprobs, ...]:
+    rows, top = len(frame.logp), list(zip(frame.top_token, frame.top_logp, strict=False))
+    each = len(top) // max(rows, 1)
+    if not len(frame.top_token) == len(frame.top_logp) == rows * each:
+        raise PeerError("the columns of a Commit's log-probabilities differ in length")
+    return tuple(TokenLogprobs(logp, tuple(top[row * each :][:each])) for row, logp in enumerate(frame.logp))
+
+
 def _finished(frame: pb.Finished) -> Finished:
     try:
         reason = FinishReason(frame.reason)
@@ -298,6 +321,7 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
         quantised=[_bundle_frame(bundle) for bundle in description.quantised],
         load=description.load,
         replicas=map(str, description.replicas),
+        logprobs=description.logprobs,
     )
 
 
@@ -320,6 +344,7 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         quantised=tuple(_bundle(bundle, frame.fingerprint) for bundle in frame.quantised),
         load=frame.load,
         replicas=tuple(map(parse_destination, frame.replicas)),
+        logprobs=frame.logprobs,
     )
 
 

@@ -53,6 +53,7 @@ class ServerDescription:
     models: tuple[str, ...] = ()  # all targets of the server, its first one first; empty where a release has but one
     load: float = 0.0  # sessions with a stream, of all targets, in parts of those that the server takes
     replicas: tuple[Address, ...] = ()  # of the server's fleet, itself included; empty where it is alone
+    logprobs: bool = False  # whether it gives log-probabilities of committed tokens
 
     @property
     def served(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.models.tokenizer import Tokenizer, definition_of
-from common.protocol.constraint import ONE_WAY_OF_JSON, Grammar
+from common.protocol.constraint import ONE_WAY_OF_JSON, Grammar, check_length
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint, FailureCode
 from common.protocol.plain import plain
@@ -101,7 +101,8 @@ class GrammarConstraint:
 
 class Grammars:
     """A `Constrain`: compiles constraints for a target with this tokenizer and `vocab_size` logits. The library is
-    imported, and the vocabulary read, for the first constraint. May be called from any thread."""
+    imported, and the vocabulary read, for the first constraint. One that is too long is refused here, whoever asks,
+    because compiling it could end the process. May be called from any thread."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, end_tokens: Collection[int]):
         self._tokenizer = tokenizer
@@ -113,6 +114,7 @@ class Grammars:
     def __call__(self, constraint: Constraint | None) -> GrammarConstraint | None:
         if constraint is None:
             return None
+        check_length(constraint)
         with self._lock:
             known = self._compiled.get(constraint)
         # Not under the lock, which others need for what is compiled already.

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from common.protocol.logprobs import LEAST_LOGPROB, TokenLogprobs
 from common.protocol.noise import GUMBEL, UNIT, random_bits
 from common.protocol.rules.verify_input import VerifyInput
 from common.sampling.processors import Processors
@@ -63,6 +64,15 @@ class LogitRows:
             before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.needs_tokens else ()
             self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
         return self._processed[row]
+
+
+def logprobs_of(logits: torch.Tensor, tokens: Sequence[int], top: int) -> tuple[TokenLogprobs, ...]:
+    """Of each of the tokens behind its row of `logits [tokens, vocabulary]`, and of the `top` likeliest beside it."""
+    logps = logits.double().log_softmax(-1).clamp(LEAST_LOGPROB, 0.0)
+    own = logps[torch.arange(len(tokens)), torch.tensor(tokens, device=logps.device)].tolist()
+    best = logps.topk(min(top, logps.shape[-1]))
+    ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return tuple(TokenLogprobs(logp, tuple(zip(*row, strict=True))) for logp, row in zip(own, ranked, strict=True))
 
 
 def gumbel(seed: int, positions: torch.Tensor | int, tokens: torch.Tensor) -> torch.Tensor:

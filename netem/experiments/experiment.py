@@ -123,6 +123,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.exactness",
         ),
         Experiment(
+            "conformance",
+            "Answers constrained to 500 random JSON schemas: valid, the same for every drafter, and how fast.",
+            "netem.experiments.conformance.measure",
+            f"{_SPEED}.testbed:models",
+        ),
+        Experiment(
             "families",
             "Greedy answers of 30 families of models, as random checkpoints, against transformers' own generate.",
             "netem.experiments.families",

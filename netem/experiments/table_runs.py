@@ -43,7 +43,7 @@ async def serving(
 ) -> AsyncIterator[Engine]:
     """Runs an engine with K/V for `capacity` tokens on the running virtual loop until the block ends."""
     clock = asyncio.get_running_loop().time
-    sessions = Sessions(terms, limits, capacity)
+    sessions = Sessions(terms, limits, capacity, share_prefixes="never")
     engine = Engine(sessions, target, pace, None, drafter_factory, clock, VirtualWorker)
     async with running(engine):
         yield engine

@@ -96,7 +96,7 @@ def converse(
 ) -> Conversation:
     """A conversation in a new session. dial, offline: as `Conversation` takes them."""
     card, terms = server.offer.card, engine.sessions.terms
-    limits = Limits(card.fingerprint, card.vocab_size, terms.context, terms.max_nodes)
+    limits = Limits(card.fingerprint, card.vocab_size, terms.context, terms.max_nodes, terms.constrain)
     wanted = drafter.state if drafter is not None and options.policy.drafts else None
     session = ClientSession(uuid.uuid4().hex, limits, wanted)
     loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None, ends=card.end_tokens)

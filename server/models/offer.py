@@ -132,4 +132,5 @@ def describe(offer: Offer, terms: Terms, models: Sequence[str]) -> ServerDescrip
         bundles=tuple(bundle.manifest for bundle in offer.bundles),
         quantised=tuple(bundle.manifest for bundle in offer.quantised),
         models=tuple(models),
+        logprobs=True,
     )

@@ -176,6 +176,11 @@ def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
         ("outrider_sessions", "Sessions whose streams stand.", reading.sessions),
         ("outrider_sessions_on_lease", "Sessions kept for clients to come back to.", reading.on_lease),
         ("outrider_server_drafters", "Drafters of the server's own that live.", reading.server_drafters),
+        (
+            "outrider_state_cached_bytes",
+            "Draft state that is kept for sessions that share prefixes.",
+            reading.counters["state_cached_bytes"],
+        ),
     ]
 
 

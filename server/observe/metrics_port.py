@@ -1,4 +1,4 @@
-"""The HTTP port at which Prometheus reads metrics, served by threads of its own.
+"""The HTTP port at which Prometheus reads metrics, served by threads of its own; and what other such ports share.
 
 It may not know what is measured.
 """
@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from http.server import HTTPServer
+from threading import Thread
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -20,13 +22,13 @@ _READ_SECONDS = 5.0
 Result = TypeVar("Result")
 
 
-class MetricsPort:
-    def __init__(self, listen: Address, registry: CollectorRegistry, insecure: bool):
-        """Serves what is registered, now or later. Raises MisuseError where the port is taken, and where others could
-        read from it: nobody is asked who they are."""
-        with opening(listen, insecure):
-            self._server, self._thread = start_http_server(listen.port, listen.host, registry)
-        self.address = Address(listen.host, self._server.server_port)
+class OpenPort:
+    """An HTTP server that runs in a thread."""
+
+    def __init__(self, host: str, server: HTTPServer, thread: Thread):
+        self.address = Address(host, server.server_port)
+        self._server = server
+        self._thread = thread
 
     @property
     def url(self) -> str:
@@ -36,6 +38,14 @@ class MetricsPort:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class MetricsPort(OpenPort):
+    def __init__(self, listen: Address, registry: CollectorRegistry, insecure: bool):
+        """Serves what is registered, now or later. Raises MisuseError where the port is taken, and where others could
+        read from it: nobody is asked who they are."""
+        with opening(listen, insecure):
+            super().__init__(listen.host, *start_http_server(listen.port, listen.host, registry))
 
 
 @contextmanager

@@ -8,13 +8,24 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from common.protocol.errors import PeerError
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.scheduled_tokens import ScheduledTokens
-from server.passes.pass_cost import NO_WORK, PassWork, session_work
+from server.passes.pass_cost import PassWork, sessions_work
 
 Owner = TypeVar("Owner")
 
-PassOutcome = Sequence[int] | PeerError
-"""The tokens that a pass commits for one session, or the error that its client gets."""
+
+@dataclass(frozen=True, slots=True)
+class ChosenTokens:
+    """What a pass commits for one session. `logprobs` has one entry for each token if the session asks for them, else
+    none."""
+
+    tokens: Sequence[int]
+    logprobs: Sequence[TokenLogprobs] = ()
+
+
+PassOutcome = ChosenTokens | PeerError
+"""What a pass commits for one session, or the error that its client gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +38,4 @@ class PlannedPass(Generic[Owner]):
 
     @property
     def work(self) -> PassWork:
-        return sum((session_work(len(each), each.start) for each in self.scheduled), NO_WORK)
+        return sessions_work((len(each), each.start) for each in self.scheduled)

@@ -5,6 +5,7 @@ May know how much passes computed and how long they took; not what packed tokens
 """
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ _TOKENS, _READ, _SCORES = range(3)
 _EXACT = 1e-12
 
 _Vector = NDArray[np.float64]
+
+Scores = TypeVar("Scores", float, NDArray[Any])
 
 
 @dataclass(slots=True)
@@ -73,7 +76,8 @@ class ContextCost:
         if self._passes >= _LEAST_PASSES:
             self._solve()
 
-    def seconds(self, read: float, scores: float) -> float:
+    def seconds(self, read: float, scores: Scores) -> Scores:
+        """Of one pass, or of several with so many scores each."""
         return self.seconds_per_read * read + self.seconds_per_score * scores
 
     def _solve(self) -> None:

@@ -9,9 +9,12 @@ context adds is linear (`context_cost.py`).
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
 
 from server.passes.context_cost import ContextCost
 
@@ -41,9 +44,24 @@ class PassWork:
 NO_WORK = PassWork(0)
 
 
-def session_work(tokens: int, context: int) -> PassWork:
-    """That of one session with `tokens` tokens behind `context` positions."""
-    return PassWork(tokens, context, tokens * context) if tokens else NO_WORK
+@dataclass(frozen=True, slots=True)
+class PassWorks:
+    """What passes of several sizes over the same context positions compute: tokens and pairs of each."""
+
+    tokens: NDArray[np.int64]
+    positions: int
+    pairs: NDArray[np.int64]
+
+
+def sessions_work(sessions: Iterable[tuple[int, int]]) -> PassWork:
+    """That of sessions with so many tokens behind so many context positions."""
+    every = positions = pairs = 0
+    for tokens, context in sessions:
+        if tokens:
+            every += tokens
+            positions += context
+            pairs += tokens * context
+    return PassWork(every, positions, pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +122,27 @@ class PassCost:
         )
         self._optimistic, self._measured = self._of_tokens(fades=True), self._of_tokens(fades=False)
 
-    def estimate(self, work: PassWork) -> float:
-        """Seconds of a pass, optimistic where it has not been seen for a while, so that it is tried; 0 before the first
-        pass. By tokens linear between measured classes, in proportion beyond the largest, at most one class less below
-        the smallest."""
-        return self._of(self._optimistic, work, 1 / _CLASS)
+    def estimates(self, works: PassWorks) -> NDArray[np.float64]:
+        """Seconds of each pass, optimistic where it has not been seen for a while, so that it is tried; 0 before the
+        first pass. By tokens linear between measured classes, in proportion beyond the largest, at most one class less
+        below the smallest."""
+        if not self._optimistic.tokens:
+            return np.zeros(len(works.tokens))
+        of_tokens = [self._optimistic.of(tokens, 1 / _CLASS) for tokens in works.tokens.tolist()]
+        seconds: NDArray[np.float64] = np.array(of_tokens) + self._context.seconds(works.positions, works.pairs)
+        return seconds
 
     def measured(self, work: PassWork) -> float:
-        """The same without optimism: classes as they were when they were last seen, the smallest below it too."""
-        return self._of(self._measured, work, 1.0)
+        """The same of one pass without optimism: classes as they were when they were last seen, the smallest below it
+        too."""
+        if not self._measured.tokens:
+            return 0.0
+        return self._measured.of(work.tokens, 1.0) + self._context.seconds(work.positions, work.pairs)
 
     def is_measured(self, tokens: int) -> bool:
         """Whether a pass of about so many tokens or fewer has been seen, or none at all: `measured` cannot know what
         passes cost that are narrower than all, and says too much where wide ones are slow."""
         return not self._seen or min(self._seen) <= _class_of(tokens)
-
-    def _of(self, costs: _OfTokens, work: PassWork, least: float) -> float:
-        if not costs.tokens:
-            return 0.0
-        return costs.of(work.tokens, least) + self._context.seconds(work.positions, work.pairs)
 
     def _of_tokens(self, fades: bool) -> _OfTokens:
         """What the tokens of each class cost, made to grow with the class, and at most in proportion."""

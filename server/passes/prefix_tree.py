@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from common.models.slots import SlotPool
 from common.protocol.prefix import common_prefix
 
@@ -37,6 +39,7 @@ class PrefixTree:
     def __init__(self, pool: SlotPool):
         self.pool = pool
         self.evictable = 0  # slots of idle nodes
+        self._evictions = np.zeros(pool.capacity, dtype=np.int64)  # of each slot
         # In the order in which their use ended: a child before its parent, so that the first one is a leaf.
         self._idle: OrderedDict[PrefixNode, None] = OrderedDict()
         # A root lives as long as its nodes, or a sequence that begins there.
@@ -96,7 +99,14 @@ class PrefixTree:
             leaf, _ = self._idle.popitem(last=False)
             self.evictable -= len(leaf.slots)
             del _parent(leaf).children[leaf.tokens[0]]
+            self._evictions[leaf.slots] += 1
             self.pool.give(leaf.slots)
+
+    def evictions(self, slots: np.ndarray) -> np.ndarray:
+        """How often each of these slots was evicted: as long as it belongs to the tree and this is the same, it holds
+        the same K/V."""
+        evictions: np.ndarray = self._evictions[slots]
+        return evictions
 
     def _lose_user(self, node: PrefixNode) -> None:
         node.users -= 1

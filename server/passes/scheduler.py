@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from server.passes.pass_cost import NO_WORK, PassWork, session_work
+from server.passes.pass_cost import NO_WORK, PassWork, PassWorks, sessions_work
 
 PROMPT_PART = 4
 """Decoding sessions leave unprocessed prompts one part in this many of the budget, so that neither starves the other;
@@ -40,6 +40,9 @@ _MIN_COST_S = 1e-9
 Cost = Callable[[PassWork], float]
 """Seconds of a pass that computes so much."""
 
+Costs = Callable[[PassWorks], NDArray[np.float64]]
+"""Seconds of each of several passes."""
+
 
 class PassBound(Protocol):
     def __call__(self, shares: Sequence[int], nodes: PassWork = NO_WORK, /) -> bool:
@@ -52,7 +55,7 @@ class PassPrices:
     measured: what a pass cost when it was last like that; it bounds chunks, because others wait for them. is_measured:
     whether it knows passes of so few tokens."""
 
-    optimistic: Cost
+    optimistic: Costs
     measured: Cost
     is_measured: Callable[[int], bool]
 
@@ -72,6 +75,9 @@ class Demand:
     @property
     def tokens(self) -> int:
         return self.chain + self.nodes
+
+    def with_nodes(self, nodes: int) -> "Demand":
+        return replace(self, nodes=nodes)
 
     @property
     def decodes(self) -> bool:
@@ -96,8 +102,8 @@ def schedule(
     token comes within P / (n // PROMPT_PART) + k + 1 passes, whatever comes later: P are the tokens of the k prompts
     that came no later than it, its own included.
     """
-    bare = sum((session_work(1 + each.min_nodes, each.context) for each in demands if each.decodes), NO_WORK)
-    decoding = sum((session_work(1, context) for context in decoding_later), bare)
+    bare = sessions_work((1 + each.min_nodes, each.context) for each in demands if each.decodes)
+    decoding = bare + sessions_work((1, context) for context in decoding_later)
     most_s = math.inf
     if decoding.tokens:
         # A pass of least chunks comes first, by which the time of a narrow one is known. Were a bound taken from wider
@@ -106,8 +112,8 @@ def schedule(
         most_s = MAX_SLOWDOWN * prices.measured(decoding) if is_known else 0.0
 
     def is_short(shares: Sequence[int], nodes: PassWork = NO_WORK) -> bool:
-        parts = (session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
-        return prices.measured(sum(parts, nodes)) <= most_s
+        parts = sessions_work((tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
+        return prices.measured(parts + nodes) <= most_s
 
     room = _room_for_nodes(demands, budget, is_short)
     return share(_within_verify_budget(demands, room, prices.optimistic, probabilities), budget, is_short)
@@ -154,7 +160,7 @@ def max_decoding_sessions(budget: int) -> int:
 
 
 def node_budgets(
-    probabilities: Sequence[Probabilities], contexts: Sequence[int], max_nodes: int, cost: Cost
+    probabilities: Sequence[Probabilities], contexts: Sequence[int], max_nodes: int, costs: Costs
 ) -> list[int]:
     """How many nodes of each decoding session to verify, so that the pass commits most tokens a second.
 
@@ -168,7 +174,7 @@ def node_budgets(
     # Divide by n + 1, so that neither of two sessions gets everything.
     cap = math.ceil(2 * max_nodes / (len(probabilities) + 1))
     counts = np.zeros(len(probabilities), dtype=np.int64)
-    gain, work = float(len(contexts)), sum((session_work(1, context) for context in contexts), NO_WORK)
+    gain, work = float(len(contexts)), sessions_work((1, context) for context in contexts)
     pairs_of_a_node = np.array(contexts, dtype=np.int64)
     room = max(0, max_nodes)
     for part in (slice(cap), slice(cap, None)):
@@ -176,7 +182,7 @@ def node_budgets(
         room -= len(sessions)
         gains = np.cumsum([gain, *gains])
         pairs = np.cumsum([work.pairs, *pairs_of_a_node[sessions]])
-        taken = _best_count(gains, pairs, work, cost)
+        taken = _best_count(gains, pairs, work, costs)
         gain, work = float(gains[taken]), PassWork(work.tokens + taken, work.positions, int(pairs[taken]))
         counts += np.bincount(sessions[:taken], minlength=len(counts))
     return [int(count) for count in counts]
@@ -189,7 +195,7 @@ def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: PassBound)
     room = max(0, budget - _reserved(demands, budget) - roots)
     if not (nodes.tokens and room) or roots == len(demands):
         return room
-    bare = share([replace(each, nodes=0) for each in demands], budget, is_short)
+    bare = share([each.with_nodes(0) for each in demands], budget, is_short)
     of_prompts = sum(tokens for tokens, each in zip(bare, demands, strict=True) if not each.decodes)
     given = max(0, min(of_prompts // PROMPT_PART, of_prompts - LEAST_CHUNK))
     kept = [
@@ -201,7 +207,7 @@ def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: PassBound)
 
 
 def _nodes_work(demands: Sequence[Demand]) -> PassWork:
-    return sum((PassWork(each.nodes, 0, each.nodes * each.context) for each in demands if each.decodes), NO_WORK)
+    return replace(sessions_work((each.nodes, each.context) for each in demands if each.decodes), positions=0)
 
 
 def _part_of(nodes: PassWork, count: int) -> PassWork:
@@ -210,22 +216,28 @@ def _part_of(nodes: PassWork, count: int) -> PassWork:
 
 
 def _within_verify_budget(
-    demands: Sequence[Demand], room: int, cost: Cost, probabilities: Callable[[Sequence[int]], Sequence[Probabilities]]
+    demands: Sequence[Demand],
+    room: int,
+    costs: Costs,
+    probabilities: Callable[[Sequence[int]], Sequence[Probabilities]],
 ) -> list[Demand]:
     """The demands, with at most `room` nodes where prompts wait, and fewer where these are not free in a pass that only
     decodes."""
     decoding = [index for index, demand in enumerate(demands) if demand.decodes]
-    roots = sum((session_work(1, demands[index].context) for index in decoding), NO_WORK)
+    roots = sessions_work((1, demands[index].context) for index in decoding)
     nodes = _nodes_work(demands)
     # More nodes than there is room for are cut to fair shares; not beside prompts, which have most of the room.
     are_cut = len(decoding) == len(demands) or nodes.tokens <= room
-    if are_cut and cost(roots + _part_of(nodes, min(nodes.tokens, room))) <= _FREE * cost(roots):
+    most = roots + _part_of(nodes, min(nodes.tokens, room))
+    sizes, pairs = np.array([roots.tokens, most.tokens]), np.array([roots.pairs, most.pairs])
+    without, with_nodes = costs(PassWorks(sizes, roots.positions, pairs)).tolist()
+    if are_cut and with_nodes <= _FREE * without:
         return list(demands)
     asked = [own[: demands[index].nodes] for index, own in zip(decoding, probabilities(decoding), strict=True)]
-    counts = node_budgets(asked, [demands[index].context for index in decoding], room, cost)
+    counts = node_budgets(asked, [demands[index].context for index in decoding], room, costs)
     budgeted = list(demands)
     for index, count in zip(decoding, counts, strict=True):
-        budgeted[index] = replace(demands[index], nodes=max(count, demands[index].min_nodes))
+        budgeted[index] = demands[index].with_nodes(max(count, demands[index].min_nodes))
     return budgeted
 
 
@@ -269,14 +281,11 @@ def _likeliest(probabilities: Sequence[Probabilities], max_nodes: int) -> tuple[
     return every[order], np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
-def _best_count(gains: NDArray[np.float64], pairs: NDArray[np.int64], bare: PassWork, cost: Cost) -> int:
+def _best_count(gains: NDArray[np.float64], pairs: NDArray[np.int64], bare: PassWork, costs: Costs) -> int:
     """The number of nodes with most tokens per second; the largest of equals. A pass with n nodes beside the `bare`
     work commits `gains[n]` tokens and has `pairs[n]` query-key pairs."""
     last = len(gains) - 1
-    sizes = [*range(0, last, _STEP_TOKENS), last]
-    speeds = [
-        tokens / max(cost(PassWork(bare.tokens + size, bare.positions, scores)), _MIN_COST_S)
-        for size, tokens, scores in zip(sizes, gains[sizes].tolist(), pairs[sizes].tolist(), strict=True)
-    ]
-    best: int = max(zip(speeds, sizes, strict=True))[1]
-    return best
+    sizes = np.array([*range(0, last, _STEP_TOKENS), last])
+    seconds = np.maximum(costs(PassWorks(bare.tokens + sizes, bare.positions, pairs[sizes])), _MIN_COST_S)
+    speeds = gains[sizes] / seconds
+    return int(sizes[np.flatnonzero(speeds == speeds.max())[-1]])

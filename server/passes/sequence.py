@@ -16,6 +16,9 @@ Where the cache fills the pool, ranges have 320 slots in the mean then, and 16 w
 
 _RANGES = 16  # at least that a pool has room for: in a small one, ranges are shorter
 
+NO_STAMP = -1
+"""Of a slot that may hold other K/V at any time."""
+
 _MOST_EVICTED = 8  # leaves, lest a pool in short ranges lose its cache
 
 
@@ -44,6 +47,14 @@ class HeldSequence:
     def shared(self) -> int:
         """The number of leading positions whose slots belong to the cache."""
         return self._cached.end
+
+    def stamps(self, start: int, end: int) -> np.ndarray:
+        """For each of these positions a number with which its slot stands for one K/V for ever, int64; `NO_STAMP` where
+        the slot is the sequence's own."""
+        stamps = np.full(end - start, NO_STAMP, dtype=np.int64)
+        shared = self._slots[start : max(start, min(end, self.shared))]
+        stamps[: len(shared)] = self._cache.evictions(shared)
+        return stamps
 
     @property
     def place(self) -> Hashable:

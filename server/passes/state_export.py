@@ -27,6 +27,8 @@ class ExportRequest:
     state_request: StateRequest
     kind: str
     slots: np.ndarray
+    stamps: np.ndarray | None = None
+    """Those of `HeldSequence.stamps`: what is made for a slot with a stamp may be sent again wherever both occur."""
 
 
 class StateFedSession(Protocol):
@@ -68,7 +70,9 @@ def claim_exports(candidates: Iterable[Owner], isolation: FaultIsolation[Owner])
             owner.last_state_claim = claims
             positions += span.count
             # A copy, because the session may go on while its state is computed.
-            slots = owner.sequence.slots[span.start : span.start + span.count].copy()
-            exports.append(StateExport(owner, span, ExportRequest(owner.state_request, span.kind.name, slots)))
+            end = span.start + span.count
+            slots, stamps = owner.sequence.slots[span.start : end].copy(), owner.sequence.stamps(span.start, end)
+            request = ExportRequest(owner.state_request, span.kind.name, slots, stamps)
+            exports.append(StateExport(owner, span, request))
             waiting.append(owner)
     return exports

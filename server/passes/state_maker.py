@@ -1,4 +1,5 @@
-"""Makes draft state: exports it from the target's K/V and encodes it, for several sessions at once.
+"""Makes draft state: exports it from the target's K/V and encodes it, for several sessions at once. What was made for a
+slot of the prefix cache is kept, so that sessions that share a prefix have its state made once.
 
 Blocking torch code, called from the target's worker thread, and from the drafting worker's for server drafters. It may
 not know sessions, streams or windows.
@@ -6,18 +7,20 @@ not know sessions, streams or windows.
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 import torch
 
-from common.codec import encode
+from common.codec import compress, pack
 from common.draft_models.exporters import StateExporter
 from common.models.key_values import KeyValuePool
-from common.protocol.draft_state import StateKind
+from common.protocol.draft_state import StateKind, raw_bytes
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
 from server.fault_isolation import describe_error
 from server.passes.state_export import ExportRequest
+from server.passes.state_rows import StateRows
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +33,8 @@ class StateMaker:
     def __init__(self, pool: KeyValuePool, exporters: Exporters):
         self._pool = pool
         self._exporters = exporters
+        # By exporter and dtype. Only requests with stamps use them, and these come from one thread.
+        self._rows: dict[tuple[StateExporter, str], StateRows] = {}
 
     def kinds(self, request: StateRequest) -> Sequence[StateKind]:
         """The kinds of state of a request. Raises PeerError for a draft or a number of layers that is not served."""
@@ -47,6 +52,11 @@ class StateMaker:
             FailureCode.INVALID,
         )
 
+    @property
+    def cached_bytes(self) -> int:
+        """Of state that is kept for sessions that share prefixes."""
+        return sum(rows.nbytes for rows in list(self._rows.values()))
+
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         """The encoded state for each ask, or None where it cannot be computed. One forward serves all asks of a kind
         and draft."""
@@ -63,8 +73,7 @@ class StateMaker:
 
     def _make_kind(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         try:
-            states = self._export(exporter, requests)
-            return [encode(state, request.state_request.dtype) for state, request in zip(states, requests, strict=True)]
+            return self._encode(exporter, requests)
         # Whatever torch raises concerns this state, not the pass that follows and not other sessions.
         except Exception as error:
             _log.error("draft state '%s' cannot be made: %s", exporter.kind, describe_error(error))
@@ -72,7 +81,28 @@ class StateMaker:
                 return [None]
             return [self._make_kind(exporter, [request])[0] for request in requests]
 
+    def _encode(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> list[bytes | None]:
+        lacked = np.concatenate([request.slots[self._kept(exporter, request).lacks(request)] for request in requests])
+        exported = dict.fromkeys(lacked.tolist())  # each slot once, in order
+        place_of = {slot: place for place, slot in enumerate(exported)}
+        states = self._export(exporter, list(exported)) if exported else torch.empty(0)
+        payloads: list[bytes | None] = []
+        for request in requests:
+            kept, dtype = self._kept(exporter, request), request.state_request.dtype
+            rows, lacks = kept.read(request), kept.lacks(request)
+            if lacks.any():
+                rows[lacks] = pack(states[[place_of[slot] for slot in request.slots[lacks].tolist()]], dtype)
+                kept.keep(request, lacks, rows)
+            payloads.append(compress(rows, dtype, prod(exporter.shape)))
+        return payloads
+
+    def _kept(self, exporter: StateExporter, request: ExportRequest) -> StateRows:
+        key = exporter, request.state_request.dtype
+        if key not in self._rows:
+            row_bytes = raw_bytes(request.state_request.dtype, (1, *exporter.shape))
+            self._rows[key] = StateRows(self._pool.capacity, row_bytes)
+        return self._rows[key]
+
     @torch.inference_mode()
-    def _export(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> Sequence[torch.Tensor]:
-        slots = torch.from_numpy(np.concatenate([request.slots for request in requests])).to(self._pool.device)
-        return torch.split(exporter.export(self._pool, slots).cpu(), [len(request.slots) for request in requests])
+    def _export(self, exporter: StateExporter, slots: Sequence[int]) -> torch.Tensor:
+        return exporter.export(self._pool, torch.tensor(slots, device=self._pool.device)).cpu()

@@ -9,25 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedModel
 
 from common.models.agreement import check_agreement
 from common.models.batch_invariance import row_multiple
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.exact_attention import ExactAttention
+from common.models.graphs_of_model import graphs_of
 from common.models.packed import PackedModel
+from common.models.pass_graphs import PassGraphs, say_once
 from common.models.tensor_parallel import local_part
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.errors import PeerError
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import FailureCode
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.scheduled_tokens import ScheduledTokens
-from common.sampling.logit_rows import LogitRows, UnusableLogitsError
+from common.sampling.logit_rows import LogitRows, UnusableLogitsError, logprobs_of
 from server.fault_isolation import FatalError, describe_error
 from server.models.memory_needed import check_memory
 from server.models.state_needs import StateNeeds
-from server.passes.batch import PassOutcome
+from server.passes.batch import ChosenTokens, PassOutcome
 from server.refusal import RefusalError, RefusalReason
 
 _log = logging.getLogger(__name__)
@@ -83,12 +87,16 @@ class Target:
                 rows = slice(start, start + len(each.wanted))
                 start = rows.stop
                 if each.verify_input is None:
-                    outcomes.append([])
+                    outcomes.append(ChosenTokens(()))
                     continue
                 target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
                 try:
                     chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
-                    if each.verify_input.constraint is not None:
+                    logprobs: Sequence[TokenLogprobs] = ()
+                    if each.verify_input.top_logprobs is not None:
+                        walked = [0, *(node + 1 for node in each.path(chosen))][: len(chosen)]
+                        logprobs = logprobs_of(logits[rows][walked], chosen, each.verify_input.top_logprobs)
+                    elif each.verify_input.constraint is not None:
                         chosen += _forced_behind(chosen, each, each.verify_input, each.verify_input.constraint)
                 except UnusableLogitsError:
                     has_nodes = len(each.verify_input.tokens) > 1
@@ -97,7 +105,7 @@ class Target:
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
                     continue
-                outcomes.append(chosen)
+                outcomes.append(ChosenTokens(chosen, logprobs))
                 behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
                 moved_from += [int(behind_chain[index]) for index in path]
                 moved_to += [int(slot) for slot in behind_chain[: len(path)]]
@@ -122,7 +130,7 @@ def _forced_behind(
     """The tokens behind those that a pass commits about which the answer's constraint leaves no choice.
 
     None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are asked
-    for, so it has to be the root of the next pass.
+    for, so it has to be the root of the next pass. Nor with log-probabilities, which a pass has to compute.
     """
     if len(scheduled.path(chosen)) == len(chosen):
         return ()
@@ -153,7 +161,6 @@ def _without_nodes(scheduled: ScheduledTokens, verify_input: VerifyInput) -> Sch
         parents=verify_input.parents[:1],
         draws={},
         deferred=frozenset(),
-        row_below={},
     )
     return replace(scheduled, verify_input=root, slots=scheduled.slots[: len(scheduled.chain)])
 
@@ -169,6 +176,7 @@ def load_target(
     taps: Collection[int] = (),
     quantise: str = "",
     exact: bool | None = None,
+    cuda_graphs: bool = False,
     ranks: int = 1,
     make_model: Callable[..., PackedModel] = PackedModel,
 ) -> Target:
@@ -176,8 +184,9 @@ def load_target(
     K/V for `capacity` tokens.
 
     `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`. `exact` asks for
-    batch-invariant passes; `None` for those of half-precision models on processors that allow it. With more than one of
-    `ranks` this process loads its part; all of them call this together, with the same arguments but `make_model`.
+    batch-invariant passes; `None` for those of half-precision models on processors that allow it. `cuda_graphs` asks
+    for passes to be replayed where that is possible. With more than one of `ranks` this process loads its part; all of
+    them call this together, with the same arguments but `make_model`.
 
     Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device;
     what cannot fit is told before it is loaded.
@@ -192,10 +201,9 @@ def load_target(
         is_exact = ranks == 1 and (model.dtype.itemsize < 4 if exact is None else exact)
         check_agreement(model, prepacked=True, exact=is_exact)
         multiple = row_multiple(model) if is_exact else None
-        if multiple is None:
-            packed = make_model(model, capacity, keep_hidden, taps)
-        else:
-            packed = make_model(model, capacity, keep_hidden, taps, ExactAttention(), row_multiple=multiple)
+        graphs = _graphs(model, ranks, multiple) if cuda_graphs else None
+        backend = None if multiple is None else ExactAttention()
+        packed = make_model(model, capacity, keep_hidden, taps, backend, row_multiple=multiple or 1, graphs=graphs)
     except ImportError as error:
         # A kernel for quantised weights is looked for when it is needed first.
         raise CheckpointError(f"the target does not run on {device}: {str(error).splitlines()[0]}") from error
@@ -211,3 +219,13 @@ def load_target(
             "%s: greedy answers may differ from plain decoding where two tokens are nearly as likely", _VARIANT
         )
     return Target(packed)
+
+
+def _graphs(model: PreTrainedModel, ranks: int, row_multiple: int | None) -> PassGraphs | None:
+    if ranks > 1:
+        say_once("a sum over ranks cannot be captured everywhere")
+        return None
+    if row_multiple is not None:
+        say_once("exact passes have too many shapes; choose --fast")
+        return None
+    return graphs_of(model)

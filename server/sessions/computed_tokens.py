@@ -34,13 +34,11 @@ class ComputedTokens:
         computed = list(scheduled.chain)
         if scheduled.verify_input is not None:
             parents, tokens = np.asarray(scheduled.verify_input.parents), np.asarray(scheduled.verify_input.tokens)
-            end = 0
-            for token in committed:
-                # A node's parent precedes it.
-                end = int(((parents == end) & (tokens == token)).argmax())
-                if not end:
-                    break
-                computed.append(token)
+            end, missing = 0, list(committed[::-1])
+            for row, place in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
+                if missing and place == (end, missing[-1]):
+                    end = row
+                    computed.append(missing.pop())
         if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:
             self._tokens[scheduled.start :] = computed
 

@@ -32,6 +32,7 @@ class Counters:
     busy_seconds: float = 0.0  # computing, what a stated cost adds not counted
     state_frames: int = 0
     state_bytes: dict[str, int] = field(default_factory=dict)  # of draft state's payloads, by kind
+    state_cached_bytes: int = 0  # of draft state kept for sessions that share prefixes, now
     state_seconds: float = 0.0  # computing and encoding draft state; before a pass, it is also part of busy_seconds
 
     @property

@@ -32,8 +32,7 @@ from server.sessions.reclaim import SlotReclaim
 from server.sessions.registry import SessionRegistry
 from server.sessions.shared_prefixes import SharedPrefixes
 
-_BEFORE_PASS = "before its pass"
-_BEFORE_LEVEL = "before a level"
+_BEFORE_PASS, _BEFORE_LEVEL = "before its pass", "before a level"
 
 
 class Sessions:
@@ -232,7 +231,7 @@ class Sessions:
                             self.fail(entry.listener, outcome)
                     elif outcome is not None and self._registry.holds(entry):
                         entry.pass_fitted()
-                        result = entry.session.complete(scheduled, outcome, now)
+                        result = entry.session.complete(scheduled, outcome.tokens, now, outcome.logprobs)
                         self._accounting.verified(entry, scheduled, result, now)
                         # The target has moved the K/V of the accepted path behind the chain's.
                         kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
@@ -359,7 +358,7 @@ class Sessions:
 
         here = set(due)
         later = (each.session for each in self._registry.entries if each not in here and each.recently_decoded(now))
-        prices = PassPrices(self._cost.estimate, self._cost.measured, self._cost.is_measured)
+        prices = PassPrices(self._cost.estimates, self._cost.measured, self._cost.is_measured)
         return schedule([entry.demand for entry in due], budget, prices, chances, [each.processed for each in later])
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:

@@ -15,6 +15,9 @@ MOST_RESTARTS = 5
 STABLE_S = 30.0
 """A replica that has served for so long counts as one that stays up."""
 
+MOST_SILENCES = 3
+"""In a row, of a serving replica that is asked whether it is well: then it hangs, and is killed."""
+
 _FIRST_BACK_OFF_S, _LONGEST_BACK_OFF_S = 1.0, 60.0
 
 
@@ -22,19 +25,23 @@ class State(Enum):
     BACKING_OFF = "backing off"
     STARTING = "starting"
     SERVING = "serving"
+    HUNG = "hung"  # it did not answer, and is killed
     DRAINING = "draining"
     FAILED = "failed"  # it is not started again before the next update
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """`since_s`: when it came into its state. `deaths`: in a row. `round`: the updates that had been asked for when it
-    was started."""
+    """`since_s`: when it came into its state, a hung one: when it began to serve. `deaths`: in a row. `round`: the
+    updates that had been asked for when it was started. `silences`: questions in a row that it did not answer.
+    `answered_s`: when it last did."""
 
     state: State
     since_s: float
     deaths: int = 0
     round: int = 0
+    silences: int = 0
+    answered_s: float = 0.0
 
     @property
     def is_up(self) -> bool:
@@ -52,7 +59,12 @@ class Drain:
     number: int
 
 
-Command = Start | Drain
+@dataclass(frozen=True, slots=True)
+class Kill:
+    number: int
+
+
+Command = Start | Drain | Kill
 
 
 def back_off_s(deaths: int) -> float:
@@ -99,16 +111,26 @@ class Plan:
             return self
         return self._with(number, replace(found, state=State.SERVING, since_s=now))
 
+    def asked(self, number: int, now: float, *, answered: bool) -> "Plan":
+        """A serving replica was asked whether it is well, and answered or not."""
+        found = self.replicas[number]
+        if found.state is not State.SERVING:
+            return self
+        if answered:
+            return self._with(number, replace(found, silences=0, answered_s=now))
+        return self._with(number, replace(found, silences=found.silences + 1))
+
     def ended(self, number: int, now: float, *, is_misuse: bool = False) -> "Plan":
         """The process of a replica has ended, or its machine is gone. `is_misuse`: it could not begin, and a restart
         changes nothing."""
         found = self.replicas[number]
         if found.state is State.DRAINING:
             return self._without(number)
-        was_stable = found.state is State.SERVING and now - found.since_s >= STABLE_S
+        well_until_s = {State.SERVING: now, State.HUNG: found.answered_s}.get(found.state, found.since_s)
+        was_stable = well_until_s - found.since_s >= STABLE_S
         deaths = 1 if was_stable else found.deaths + 1
         state = State.FAILED if is_misuse or deaths > MOST_RESTARTS else State.BACKING_OFF
-        return self._with(number, replace(found, state=state, since_s=now, deaths=deaths))
+        return self._with(number, replace(found, state=state, since_s=now, deaths=deaths, silences=0))
 
     # What is asked for.
 
@@ -133,6 +155,10 @@ class Plan:
                 plan = plan._dismissed(number, now, commands)
         if plan.is_ending:
             return plan, tuple(commands)
+        for number in plan.numbers(State.SERVING):
+            if (found := plan.replicas[number]).silences >= MOST_SILENCES:
+                plan = plan._with(number, replace(found, state=State.HUNG))
+                commands.append(Kill(number))
         for number in range(plan.wanted):
             found = plan.replicas.get(number, Replica(State.BACKING_OFF, now))
             if found.state is State.BACKING_OFF and now - found.since_s >= back_off_s(found.deaths):
@@ -147,6 +173,8 @@ class Plan:
         found = self.replicas[number]
         if found.is_up:
             commands.append(Drain(number))
+            return self._with(number, replace(found, state=State.DRAINING, since_s=now))
+        if found.state is State.HUNG:  # it is being killed already
             return self._with(number, replace(found, state=State.DRAINING, since_s=now))
         return self if found.state is State.DRAINING else self._without(number)
 

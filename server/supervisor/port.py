@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from common.address import Address
-from server.observe.metrics_port import opening
+from server.observe.metrics_port import OpenPort, opening
 
 _ANSWER_S = 10.0
 
@@ -38,7 +38,7 @@ def health_reply(health: dict[str, Any], *, is_serving: bool) -> Reply:
     return Reply(status, "application/json", json.dumps(health).encode() + b"\n")
 
 
-class FleetPort:
+class FleetPort(OpenPort):
     def __init__(self, listen: Address, insecure: bool, answers: dict[str, Answer]):
         """Needs a running event loop, on which `answers` are asked, by path. Raises MisuseError as `MetricsPort`."""
         loop = asyncio.get_running_loop()
@@ -66,19 +66,10 @@ class FleetPort:
             daemon_threads = True
 
         with opening(listen, insecure):
-            self._server = Server((listen.host, listen.port), Handler)
-        self.address = Address(listen.host, self._server.server_port)
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.address}/metrics"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+            server = Server((listen.host, listen.port), Handler)
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        super().__init__(listen.host, server, thread)
 
 
 async def _asked(answer: Answer) -> Reply:

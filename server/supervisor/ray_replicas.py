@@ -25,6 +25,7 @@ from server.supervisor.devices import Needs
 from server.supervisor.replica import Heard, Launch, ReplicaProcess
 from server.supervisor.supervisor import ReplicaLostError
 
+_AUTHENTICATION = "RAY_AUTH_MODE"
 _KNOCK_S = 5.0
 _ATTEMPTS = 3
 _OBJECT_STORE_BYTES = 80 * 2**20  # hardly anything is kept in it, and this is the least that Ray takes
@@ -52,7 +53,10 @@ def connected(address: Address | None, needs: Needs) -> Iterator[Sequence[Mappin
     except Exception as error:
         where = f"the Ray at {address} cannot be used" if address else "Ray cannot be started here"
         why, *_ = str(error).splitlines() or [type(error).__name__]
-        raise MisuseError(f"{where}: {why}") from error
+        # Ray looks for a token by itself only where it looks for the cluster by itself too.
+        wants_token = address is not None and _AUTHENTICATION not in os.environ
+        hint = f"; if it wants a token, set {_AUTHENTICATION}=token" if wants_token else ""
+        raise MisuseError(f"{where}: {why}{hint}") from error
     try:
         nodes = ray.nodes()  # type: ignore[no-untyped-call]
         yield [node["Resources"] for node in nodes if node["Alive"]]
@@ -117,6 +121,9 @@ class RayReplica:
             self._actor.drain.remote()
         else:  # it may wait for devices
             ray.kill(self._actor)
+
+    def kill(self) -> None:
+        self._actor.kill.remote()
 
     async def tell(self, addresses: Sequence[Address]) -> bool:
         return await _asked(self._actor.tell.remote(addresses))

@@ -105,6 +105,10 @@ class ReplicaProcess:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
+    def kill(self) -> None:
+        """Ends it at once, also where it does not listen to signals."""
+        self._process.kill()
+
     def tell(self, addresses: Sequence[Address]) -> bool:
         """The replicas that it lists to clients from now on, if there is no store. Returns whether they could be
         written down. To be called by one caller, who waits for the answer."""

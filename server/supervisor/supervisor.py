@@ -17,13 +17,17 @@ from common.address import Address, written
 from common.programs.command_line import MISUSE
 from common.protocol.errors import MisuseError, OutriderError
 from server.supervisor.pages import load_of, merged, parsed
-from server.supervisor.plan import Command, Plan, Start, State, back_off_s
+from server.supervisor.plan import Command, Kill, Plan, Start, State, back_off_s
 from server.supervisor.port import Reply, health_reply, metrics_reply
 from server.supervisor.replica import Heard
 from server.supervisor.scaling import Bounds, Scaling
 
 TICK_S = 0.25
 LOAD_INTERVAL_S = 2.0
+PROBE_INTERVAL_S = 5.0
+"""From one question whether a replica is well to the next. It is asked for its page, which needs no credentials and is
+read on the event loop that serves."""
+
 _PAGE_S = 6.0
 """So long a replica may take for its page; less than whoever scrapes the fleet waits."""
 
@@ -46,6 +50,10 @@ class RunningReplica(Protocol):
         ...
 
     def drain(self) -> None: ...
+
+    def kill(self) -> None:
+        """Ends it at once, whatever it does."""
+        ...
 
     async def tell(self, addresses: Sequence[Address]) -> bool:
         """Returns whether it lists them now. Raises ReplicaLostError."""
@@ -160,6 +168,9 @@ class Supervisor:
             if isinstance(command, Start):
                 held = self._held[number] = _Held(self._start(number))
                 self._tasks.add(asyncio.create_task(self._watch(number, held)))
+            elif isinstance(command, Kill):
+                self._say(f"{_NAME}replica {number} does not answer and is killed")
+                self._held[number].replica.kill()
             else:
                 self._held[number].replica.drain()
 
@@ -187,6 +198,7 @@ class Supervisor:
 
     async def _watch(self, number: int, held: _Held) -> None:
         code: int | None = None
+        probing = asyncio.create_task(self._probe(number, held))
         try:
             while code is None:
                 heard = await held.replica.poll()
@@ -197,9 +209,19 @@ class Supervisor:
                     await asyncio.sleep(TICK_S)
         except ReplicaLostError as lost:
             held.said = str(lost)
+        finally:
+            probing.cancel()
         await held.replica.close()
         del self._held[number]
         self._note_end(number, held, code)
+
+    async def _probe(self, number: int, held: _Held) -> None:
+        """Asks a replica that serves whether it is well. Runs until it is cancelled."""
+        while True:
+            if held.address is not None:
+                answered = await _written_page(held.replica) is not None
+                self.plan = self.plan.asked(number, self._clock(), answered=answered)
+            await asyncio.sleep(PROBE_INTERVAL_S)
 
     async def _tell(self, held: _Held) -> None:
         """Tells a replica which serve, if it does not know. One list after another: a replica may work on several calls
@@ -265,11 +287,19 @@ class Supervisor:
         return {number: page for number, page in zip(numbers, pages, strict=True) if page is not None}
 
 
-async def _page(replica: RunningReplica) -> list[Metric] | None:
+async def _written_page(replica: RunningReplica) -> str | None:
     try:
         async with asyncio.timeout(_PAGE_S):
-            return parsed(await replica.page())
+            return await replica.page()
     except Exception:  # of whatever kind: a replica without a page may still serve
+        return None
+
+
+async def _page(replica: RunningReplica) -> list[Metric] | None:
+    page = await _written_page(replica)
+    try:
+        return None if page is None else parsed(page)
+    except ValueError:
         return None
 
 

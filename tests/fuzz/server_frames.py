@@ -47,7 +47,11 @@ def _commit(session: ClientSession, vocab_size: int, rng: Random) -> pb.ServerFr
     tokens = [*known[start:], *fresh]
     return pb.ServerFrame(
         commit=pb.Commit(
-            turn=number(rng, session.turn), start=start, tokens=tokens, seen=number(rng, session.tree.last_id, U64)
+            turn=number(rng, session.turn),
+            start=start,
+            tokens=tokens,
+            seen=number(rng, session.tree.last_id, U64),
+            logp=[-1.0] * (rng.choice((1, len(tokens))) if rng.random() < 0.01 else 0),
         )
     )
 

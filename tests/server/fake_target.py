@@ -11,12 +11,15 @@ from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
 from common.protocol.scheduled_tokens import ScheduledTokens
-from server.passes.batch import PassOutcome
+from server.passes.batch import ChosenTokens, PassOutcome
 from server.passes.state_export import ExportRequest
+from server.passes.state_rows import StateRows
 from tests.common.protocol.rules.rows import decide
 
 VOCAB = 50
 END = 0
+_CAPACITY = 65_536
+"""Slots, as many as any test has."""
 
 STATE = StateRequest("thoughts", 1)
 STATE_KINDS = (StateKind("lsa", (4,)), StateKind("kv", (1, 2, 2)))
@@ -43,6 +46,8 @@ class FakeTarget:
         self.sessions_per_pass: list[int] = []
         self._poison = poison
         self._held: dict[int, int] = {}
+        self._rows: dict[str, StateRows] = {}
+        self.states_made = 0
 
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
         self.sessions_per_pass.append(len(scheduled))
@@ -51,18 +56,31 @@ class FakeTarget:
         outcomes = [self._verify(each) for each in scheduled]
         for each, outcome in zip(scheduled, outcomes, strict=True):
             if not isinstance(outcome, PeerError):
-                self._move_path(each, outcome)
+                self._move_path(each, outcome.tokens)
         return outcomes
 
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
-        return [bytes(self._held[slot] for slot in request.slots.tolist()) for request in requests]
+        return [self._make(request) for request in requests]
+
+    @property
+    def cached_bytes(self) -> int:
+        return sum(rows.nbytes for rows in self._rows.values())
+
+    def _make(self, request: ExportRequest) -> bytes:
+        """What is cached is not read again, as `StateMaker` does."""
+        kept = self._rows.setdefault(request.kind, StateRows(_CAPACITY, 1))
+        lacks, rows = kept.lacks(request), kept.read(request)
+        rows[lacks, 0] = [self._held[slot] for slot in request.slots[lacks].tolist()]
+        self.states_made += int(lacks.sum())
+        kept.keep(request, lacks, rows)
+        return rows.tobytes()
 
     def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
         past = [self._held[slot] for slot in scheduled.past_slots]
         if [*past, *scheduled.tokens][0] == self._poison:
             return PeerError("the fake target fails here", FailureCode.INTERNAL)
         choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
-        return decide(scheduled.verify_input, choices)
+        return ChosenTokens(decide(scheduled.verify_input, choices))
 
     def _move_path(self, scheduled: ScheduledTokens, tokens: Sequence[int]) -> None:
         behind_chain = scheduled.slots[len(scheduled.chain) :]

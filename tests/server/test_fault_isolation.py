@@ -46,3 +46,15 @@ def test_a_fault_that_nobody_has_alone_ends_nobody_and_is_logged_once(caplog: py
     (record,) = caplog.records
     assert "none alone, at a time of its own" in record.getMessage()
     assert "MemoryError in test_fault_isolation.py" in record.getMessage()
+
+
+def test_what_fails_in_a_context_ends_its_owner_and_nothing_else() -> None:
+    failed: list[int] = []
+    isolation = FaultIsolation("now", failed.append)
+    for owner in (1, 0):
+        with isolation(owner):
+            inverse(owner)
+    assert failed == [0]
+    with pytest.raises(KeyboardInterrupt), isolation(2):
+        raise KeyboardInterrupt
+    assert failed == [0]

@@ -18,7 +18,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.families import context_of, key_width
 from common.models.fingerprint import fingerprint
-from common.models.parts import head_of, stack_of
+from common.models.parts import head_of, layers_of, stack_of
 from common.models.shipped import shipped_family
 from common.models.source import checkpoint_directory
 from training.draft_models.recipe import Batch, FeatureNeeds, Features
@@ -103,18 +103,36 @@ def features(target: FrozenTarget, batch: Batch, needs: FeatureNeeds) -> Feature
     # Without the configuration, because with it a layer with a sliding window would drop what left the window.
     cache = DynamicCache() if needs.key_values else None
     body: Any = stack_of(target.model)
-    output = body(
-        input_ids=batch.ids,
-        past_key_values=cache,
-        use_cache=cache is not None,
-        output_hidden_states=any(n > 0 for n in needs.hidden),
-    )
+    with _leaving_last_layer(target) as left:
+        output = body(
+            input_ids=batch.ids,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            output_hidden_states=any(n > 0 for n in needs.hidden),
+        )
     last = output.last_hidden_state
     return Features(
         key_values=stack_key_values(cache) if cache is not None else None,
         hidden={n: output.hidden_states[-1 - n] if n else last for n in needs.hidden},
+        unnormed=left[0] if needs.unnormed else None,
         logits=target.head(last[batch.learn]) if needs.logits else None,
     )
+
+
+@contextmanager
+def _leaving_last_layer(target: FrozenTarget) -> Iterator[list[torch.Tensor]]:
+    """What leaves the last layer in a forward within the block: transformers returns it behind the final norm alone."""
+    left: list[torch.Tensor] = []
+
+    def keep(_layer: torch.nn.Module, _entered: Any, output: Any) -> None:
+        # Some layers give tuples.
+        left.append(output if isinstance(output, torch.Tensor) else output[0])
+
+    hook = layers_of(target.model)[-1].register_forward_hook(keep)
+    try:
+        yield left
+    finally:
+        hook.remove()
 
 
 def stack_key_values(cache: DynamicCache) -> torch.Tensor:

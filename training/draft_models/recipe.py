@@ -58,11 +58,13 @@ class FeatureNeeds:
     """The features of the target that a recipe needs for every batch. By default none: there is no forward pass.
 
     `hidden` holds numbers n: the hidden states `hidden_states[-1 - n]`. n = 0 is the last one after the final norm,
-    n = 1 the input of the last layer, n = 3 the input of the last three layers, n = L the embedding.
+    n = 1 the input of the last layer, n = 3 the input of the last three layers, n = L the embedding. `unnormed` asks
+    for what leaves the last layer, before the final norm, which is none of these.
     """
 
     key_values: bool = False
     hidden: tuple[int, ...] = ()
+    unnormed: bool = False
     logits: bool = False
 
 
@@ -71,13 +73,14 @@ class Features:
     """The frozen target's features of a batch, without gradients, in the target's dtype, on the batch's device.
 
     `key_values`: [L, R, T, 2 * E_kv], keys after RoPE then values, heads flattened; None unless asked for.
-    `hidden`: n -> [R, T, E] for every n asked for.
+    `hidden`: n -> [R, T, E] for every n asked for. `unnormed`: [R, T, E]; None unless asked for.
     `logits`: [P, V], at the learned places only, in the row order of `Batch.learn`; None unless asked for.
     Numbers at padding are meaningless.
     """
 
     key_values: torch.Tensor | None = None
     hidden: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    unnormed: torch.Tensor | None = None
     logits: torch.Tensor | None = None
 
 

@@ -3,14 +3,14 @@
 Knows tokenizers; it may not know sessions or HTTP.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from secrets import choice, token_hex
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 
-from client.endpoint.answer_parsers.calls import CallParser, CallSyntax
+from client.endpoint.answer_parsers.answer_grammars import Marks, after_thinking, calls_anywhere, in_form
+from client.endpoint.answer_parsers.calls import CallParser, CallSyntax, call_rules
 from client.endpoint.answer_parsers.hermes import Hermes
 from client.endpoint.answer_parsers.llama3_json import Llama3Json
 from client.endpoint.answer_parsers.mistral import Mistral
@@ -19,6 +19,7 @@ from client.endpoint.answer_parsers.response_template import ResponseTemplate
 from client.endpoint.answer_parsers.thinking import BEGIN, END, Thinking
 from client.text import knows_tools
 from common.protocol.errors import MisuseError
+from common.protocol.messages import Constraint
 
 if TYPE_CHECKING:
     from common.models.tokenizer import Tokenizer
@@ -86,12 +87,31 @@ class AnswerFormat:
                 "this target's calls can be found but not forced; start `outrider serve` with --tool-parser and one "
                 f"of: {', '.join(SYNTAXES)}"
             )
-        special = {text: number for number, text in self._special_tokens.items()}
+        return self._syntax.grammar([tool["function"] for tool in tools], self._marks, several=several)
 
-        def mark(text: str) -> str:
-            return f"<[{special[text]}]>" if text in special else json.dumps(text)
+    @property
+    def tells_where_calls_begin(self) -> bool:
+        """Whether calls can be constrained where the model is free to make one or not."""
+        return self._described is None and self._syntax is not None and bool(self._syntax.opening)
 
-        return self._syntax.grammar([tool["function"] for tool in tools], mark, several=several)
+    def strict_grammar(self, tools: Sequence[Mapping[str, Any]], strict: Collection[str], prompt: Sequence[int]) -> str:
+        """What an answer to a conversation of these tokens is that may have calls of these tools anywhere, in Lark's
+        notation: arguments of those that are `strict` fit their schemas, those of others are objects. Only where it can
+        be told where calls begin."""
+        assert self._syntax is not None, "the syntax of calls is known"
+        free = {"parameters": {"type": "object"}}
+        functions = (tool["function"] for tool in tools)
+        described = [each if each["name"] in strict else {**each, **free} for each in functions]
+        behind, rules = self._syntax.behind_opening(self._marks), call_rules(described)
+        grammar = calls_anywhere(self._marks, self._syntax.opening, behind, rules)
+        # Text alone, up to a mark that is text, has no tokens of other kinds.
+        is_text = self._syntax.opening not in self._marks.tokens
+        return self.behind_thought(grammar, prompt) or grammar if is_text else grammar
+
+    def in_form(self, constraint: Constraint, prompt: Sequence[int]) -> str | None:
+        """The constraint behind what the model may think first, as `behind_thought`; None for a user's grammar."""
+        grammar = in_form(constraint)
+        return None if grammar is None else self.behind_thought(grammar, prompt)
 
     def parser(
         self, prompt: Sequence[int], tools: Sequence[Mapping[str, Any]], *, may_think: bool = True
@@ -107,8 +127,7 @@ class AnswerFormat:
             content = CallParser(self._syntax, offered, self._new_id)
         if not self._marks_thinking or not may_think:
             return content
-        tail = self._text(prompt[-_PROMPT_TAIL_TOKENS:]).rstrip()
-        return Thinking(content, is_inside=tail.endswith(BEGIN))
+        return Thinking(content, is_inside=self._tail(prompt).endswith(BEGIN))
 
     def shown_tokens(self, *, with_tools: bool) -> dict[int, str]:
         """Special tokens that are text to the parser, each with its text."""
@@ -132,6 +151,24 @@ class AnswerFormat:
         """Those that may stand in an answer."""
         added = self._tokenizer.added_tokens_decoder.items()
         return {number: str(token) for number, token in added if token.special and number not in self._end_tokens}
+
+    def behind_thought(self, grammar: str, prompt: Sequence[int]) -> str | None:
+        """A grammar of `answer_grammars` behind what the model may think first, in answer to these tokens; None if it
+        thinks nothing that can be told from the answer."""
+        tail = self._tail(prompt)
+        if self._described is not None or not self._marks_thinking or tail.endswith(END):
+            return None
+        return after_thinking(self._marks, grammar, is_inside=tail.endswith(BEGIN))
+
+    @cached_property
+    def _marks(self) -> Marks:
+        added = self._tokenizer.added_tokens_decoder.items()
+        return Marks(
+            {str(token): number for number, token in added if number not in self._end_tokens}, self._end_tokens
+        )
+
+    def _tail(self, prompt: Sequence[int]) -> str:
+        return self._text(prompt[-_PROMPT_TAIL_TOKENS:]).rstrip()
 
     def _text(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))

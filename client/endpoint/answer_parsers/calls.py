@@ -38,7 +38,8 @@ _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class CallSyntax(Protocol):
-    """How the models of a family write calls. `marks` are texts that may be special tokens of a tokenizer."""
+    """How the models of a family write calls. `marks` are texts that may be tokens of their own; `opening` is the one
+    with which calls begin wherever they stand, empty if they may begin without."""
 
     @property
     def name(self) -> str: ...
@@ -46,11 +47,17 @@ class CallSyntax(Protocol):
     @property
     def marks(self) -> tuple[str, ...]: ...
 
+    @property
+    def opening(self) -> str: ...
+
     def begin(self, text: str, *, is_first: bool) -> int:
         """Where a call begins or may begin, the text's length if nowhere; `is_first`: nothing but calls precedes."""
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         """What an answer of nothing but calls of these functions is, one call or `several`, in Lark's notation."""
+
+    def behind_opening(self, mark: Mark) -> str:
+        """What follows the opening mark, in terms of the rule `call` of `call_rules`."""
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         """The calls at the beginning of a text; `NO_CALL` if it begins otherwise, None if only more text can tell.

@@ -16,14 +16,18 @@ _BEGIN, _END = "<tool_call>", "</tool_call>"
 class Hermes:
     name = "hermes"
     marks = (_BEGIN, _END)
+    opening = _BEGIN
 
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
-        call = f'{mark(_BEGIN)} "\\n" call "\\n" {mark(_END)}'
+        call = f"{mark(_BEGIN)} {self.behind_opening(mark)}"
         start = f'start: {call} ("\\n" {call})*' if several else f"start: {call}"
         return f"{start}\n{call_rules(functions)}"
+
+    def behind_opening(self, mark: Mark) -> str:
+        return f'"\\n" call "\\n" {mark(_END)}'
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN) or not (is_whole or _END in text):

@@ -18,6 +18,7 @@ _MARK = "<|python_tag|>"
 class Llama3Json:
     name = "llama3-json"
     marks = (_MARK,)
+    opening = ""
 
     def begin(self, text: str, *, is_first: bool) -> int:
         start = len(text) - len(text.lstrip())
@@ -28,6 +29,9 @@ class Llama3Json:
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         start = 'start: call ("; " call)*' if several else "start: call"
         return f"{start}\n{call_rules(functions, 'parameters')}"
+
+    def behind_opening(self, mark: Mark) -> str:
+        raise NotImplementedError("calls need no opening mark")
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         start = 0

@@ -20,6 +20,7 @@ _NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
 class Mistral:
     name = "mistral"
     marks = (_BEGIN, _ID, _ARGUMENTS)
+    opening = _BEGIN
 
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
@@ -27,6 +28,9 @@ class Mistral:
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         more = ' (", " call)*' if several else ""
         return f'start: {mark(_BEGIN)} "[" call{more} "]"\n{call_rules(functions)}'
+
+    def behind_opening(self, mark: Mark) -> str:
+        return '"[" call (", " call)* "]"'
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN):

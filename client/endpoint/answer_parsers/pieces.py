@@ -6,12 +6,25 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class ScoredToken:
+    """A token that the target has committed: the bytes that it stands for, its log-probability, and the likeliest
+    tokens of its position with theirs. `start` are the characters of the answer before it."""
+
+    spelling: bytes
+    logp: float
+    top: tuple[tuple[bytes, float], ...]
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Some more text. `unverified`: the draft wrote it, and the target has not verified it."""
+    """Some more text. `unverified`: the draft wrote it, and the target has not verified it. `scored`: the tokens that
+    have become text since the last piece, where they are asked for."""
 
     text: str
     unverified: bool = False
     is_reasoning: bool = False
+    scored: tuple[ScoredToken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

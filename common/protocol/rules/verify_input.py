@@ -35,13 +35,13 @@ class VerifyInput:
     it."""
     prompt_length: int = 0
     constraint: AnswerConstraint | None = None
-    row_below: Mapping[tuple[int, int], int] = field(default_factory=dict, repr=False)
-    """The row with a token below a row; made of the rows where it is not given."""
+    top_logprobs: int | None = None  # that the session asks for beside each committed token's own
+    row_below: Mapping[tuple[int, int], int] = field(init=False, repr=False)
+    """The row with a token below a row."""
 
     def __post_init__(self) -> None:
-        if not self.row_below:
-            parents, tokens = map(int, self.parents), map(int, self.tokens)
-            object.__setattr__(self, "row_below", dict(zip(zip(parents, tokens, strict=True), count())))
+        parents, tokens = np.asarray(self.parents).tolist(), np.asarray(self.tokens).tolist()
+        object.__setattr__(self, "row_below", dict(zip(zip(parents, tokens, strict=True), count())))
 
     def children(self) -> list[list[int]]:
         """The rows below each row."""
@@ -72,7 +72,7 @@ def make_verify_input(
     rule, sampling, rows = settings.rule, settings.sampling, tree.rows
     seen = tuple(tree.tokens) if sampling.looks_back or constraint is not None else ()
     if isinstance(nodes, range) and not tree.grouped:
-        taken, below = slice(nodes.stop), rows.row_below if nodes.stop == len(rows) else {}
+        taken = slice(nodes.stop)
         return VerifyInput(
             rule,
             sampling,
@@ -82,7 +82,7 @@ def make_verify_input(
             seen=seen,
             prompt_length=prompt_length,
             constraint=constraint,
-            row_below=below,
+            top_logprobs=settings.top_logprobs,
         )
     places = dict(zip((-1, 0, *nodes), count(-1)))
     order = np.array([0, *nodes])
@@ -104,6 +104,7 @@ def make_verify_input(
         frozenset(waiting - {0}),
         prompt_length,
         constraint,
+        settings.top_logprobs,
     )
 
 

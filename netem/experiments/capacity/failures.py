@@ -118,7 +118,7 @@ class _Fleet:
         clock = asyncio.get_running_loop().time
         while True:
             target, terms, limits, pace, capacity, factory = replay_server(self._replay, self._system)
-            sessions = Sessions(terms, limits, capacity)
+            sessions = Sessions(terms, limits, capacity, share_prefixes="never")
             engine = Engine(sessions, target, pace, None, factory, clock, VirtualWorker)
             replica = _Replica(engine, asyncio.create_task(engine.run()))
             self._up.append(replica)

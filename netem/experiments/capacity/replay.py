@@ -17,7 +17,7 @@ from common.protocol.rules import RULES
 from common.protocol.scheduled_tokens import Integers, ScheduledTokens
 from common.protocol.views import Proposal, TreeView
 from netem.experiments.capacity.acceptance import Logps, Recording
-from server.passes.batch import PassOutcome
+from server.passes.batch import ChosenTokens, PassOutcome
 
 END = 0
 _BESIDE = 32_749  # tokens beside all answers: a prime, so that descendants do not soon repeat
@@ -81,8 +81,9 @@ class ReplayTarget:
     def _verify(self, scheduled: ScheduledTokens) -> PassOutcome:
         verify_input = scheduled.verify_input
         if verify_input is None:
-            return []
-        return RULES[verify_input.rule].walk(verify_input, _ReplayRows(verify_input.tokens, self._replay))
+            return ChosenTokens(())
+        rows = _ReplayRows(verify_input.tokens, self._replay)
+        return ChosenTokens(RULES[verify_input.rule].walk(verify_input, rows))
 
 
 class _ReplayRows:

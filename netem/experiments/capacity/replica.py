@@ -158,7 +158,13 @@ def replay_options(replay: Replay, system: ReplicaSystem, number: int) -> Answer
 
 
 def answer_in_turn(
-    replay: Replay, system: ReplicaSystem, link: LinkProfile, clients: int, answers: int, replicas: int = 1
+    replay: Replay,
+    system: ReplicaSystem,
+    link: LinkProfile,
+    clients: int,
+    answers: int,
+    replicas: int = 1,
+    apart_s: float = 0.0,
 ) -> float:
     """As `tokens_in_turn`, of clients that are divided evenly among the replicas."""
 
@@ -171,16 +177,20 @@ def answer_in_turn(
             def ask_one(client: int, turn: int, answer: int) -> Awaitable[Answer]:
                 return ask_replayed(engines[client % replicas], replay, system, drawn(link, client, turn), answer)
 
-            return await tokens_in_turn(ask_one, clients, answers)
+            return await tokens_in_turn(ask_one, clients, answers, apart_s)
 
     return run_virtually(main())
 
 
-async def tokens_in_turn(ask_one: Callable[[int, int, int], Awaitable[Answer]], clients: int, answers: int) -> float:
+async def tokens_in_turn(
+    ask_one: Callable[[int, int, int], Awaitable[Answer]], clients: int, answers: int, apart_s: float = 0.0
+) -> float:
     """Tokens per second of a client, where each of `clients` asks every `clients`-th of so many recorded answers, one
-    after the other. ask_one: a client's number, how many it has asked before, and the answer's number."""
+    after the other; the first times that they ask are `apart_s` seconds apart. ask_one: a client's number, how many it
+    has asked before, and the answer's number."""
 
     async def attend(client: int) -> list[Answer]:
+        await asyncio.sleep(client * apart_s)
         return [await ask_one(client, *turn) for turn in enumerate(range(client, answers, clients))]
 
     attended = await asyncio.gather(*map(attend, range(clients)))

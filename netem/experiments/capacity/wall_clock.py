@@ -56,7 +56,9 @@ class TimedRun:
         return sum(each.overrun_passes for each in self.counters) / max(1, sum(each.passes for each in self.counters))
 
 
-async def time_in_turn(replay: Replay, system: ReplicaSystem, clients: int, answers: int, replicas: int) -> TimedRun:
+async def time_in_turn(
+    replay: Replay, system: ReplicaSystem, clients: int, answers: int, replicas: int, apart_s: float = 0.0
+) -> TimedRun:
     """As `answer_in_turn`, in real time. Raises BrokenOffError if an answer breaks off."""
     async with AsyncExitStack() as stack:
         reconnects = 0
@@ -72,7 +74,7 @@ async def time_in_turn(replay: Replay, system: ReplicaSystem, clients: int, answ
         late_s = list[float]()
         watching = asyncio.create_task(_watch_timers(late_s))
         try:
-            speed = await tokens_in_turn(ask_one, clients, answers)
+            speed = await tokens_in_turn(ask_one, clients, answers, apart_s)
         finally:
             watching.cancel()
         return TimedRun(speed, [engine.counters for engine, _ in served], reconnects, fmean(late_s or [0.0]))
@@ -96,7 +98,7 @@ class _Served:
 @asynccontextmanager
 async def _serving(replay: Replay, system: ReplicaSystem) -> AsyncIterator[tuple[Engine, Access]]:
     target, terms, limits, pace, capacity, factory = replay_server(replay, system)
-    engine = Engine(Sessions(terms, limits, capacity), target, pace, None, factory)
+    engine = Engine(Sessions(terms, limits, capacity, share_prefixes="never"), target, pace, None, factory)
     size = (terms.vocab_size, terms.context, terms.max_nodes, tuple(terms.end_tokens))
     names = (tuple(RULES), tuple(IDLE_POLICIES), ())
     description = ServerDescription(PROTOCOL_VERSION, "0", "replay", terms.fingerprint, *size, *names)

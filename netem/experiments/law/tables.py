@@ -20,7 +20,7 @@ from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.views import Proposal, TreeView
-from server.passes.batch import PassOutcome
+from server.passes.batch import ChosenTokens, PassOutcome
 
 Distribution = NDArray[np.float64]
 
@@ -82,9 +82,10 @@ class TableTarget:
             self._held[slot] = int(token)
         verify_input = scheduled.verify_input
         if verify_input is None:
-            return []
+            return ChosenTokens(())
         root = int(scheduled.tokens[scheduled.wanted[0]])
-        return RULES[verify_input.rule].walk(verify_input, _TableRows(verify_input, self._tables, root))
+        rows = _TableRows(verify_input, self._tables, root)
+        return ChosenTokens(RULES[verify_input.rule].walk(verify_input, rows))
 
 
 class _TableRows:

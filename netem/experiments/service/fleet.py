@@ -13,9 +13,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,27 +26,28 @@ from client.demo.family import DemoModels, find_family
 from client.link.stream import Access
 from common.address import Address
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.service.replicas import (
+from netem.experiments.service.replica_clients import (
     ARRIVAL_S,
-    CALM,
     CLIENTS,
-    KILL_INTERVAL_S,
-    KILLING,
-    REPLICAS,
+    SAMPLE_S,
     Clients,
     Phase,
+    calm,
     find_truths,
-    report_of,
     run_phase,
+)
+from netem.experiments.service.replica_report import CALM, KILL_INTERVAL_S, KILLING, REPLICAS, report_of
+from netem.experiments.service.replicas import (
+    CALM_ANSWERS,
+    CALM_S,
+    PASS_MS,
+    QUICK_CALM_ANSWERS,
+    QUICK_CALM_S,
+    SERVER_ARGUMENTS,
 )
 
 UPDATE = "a rolling update"
-PASS_MS = 200.0
-"""The least that a pass takes: so long that it waits rather than computes, for the replicas share this machine."""
-
-_CALM_S, _QUICK_CALM_S = 60.0, 20.0
-_KILLING_S, _QUICK_KILLING_S = 300.0, 20.0
-_LOOK_S = 0.25
+_KILLS, _QUICK_KILLS = 15, 2
 _START_S, _END_S = 600.0, 120.0
 _PATIENCE_S = 10.0
 _NOTICED_S = 2.0
@@ -61,14 +62,35 @@ class Health:
     is_updating: bool
 
     @property
+    def serving(self) -> list[int]:
+        """Their numbers."""
+        return [number for number, state in enumerate(self.states) if state == "serving"]
+
+    @property
     def is_settled(self) -> bool:
-        return not self.is_updating and self.states == ("serving",) * REPLICAS
+        return not self.is_updating and len(self.serving) == REPLICAS
+
+
+@dataclass
+class Absences:
+    """Which replicas are away, and for how long those were that are back."""
+
+    since: dict[int, float] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+
+    def note(self, serving: Sequence[int], now: float) -> None:
+        for number in range(REPLICAS):
+            if number not in serving:
+                self.since.setdefault(number, now)
+            elif (since := self.since.pop(number, None)) is not None:
+                self.seconds.append(now - since)
 
 
 async def measure(request: Request, advance: Advance) -> Report:
     family = find_family(request.models)
-    calm_s = _QUICK_CALM_S if request.quick else _CALM_S
-    killing_s = _QUICK_KILLING_S if request.quick else _KILLING_S
+    calm_s, answers = (QUICK_CALM_S, QUICK_CALM_ANSWERS) if request.quick else (CALM_S, CALM_ANSWERS)
+    planned = _QUICK_KILLS if request.quick else _KILLS
+    absences = Absences()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
         port = _free_ports(REPLICAS + 1)
@@ -80,16 +102,16 @@ async def measure(request: Request, advance: Advance) -> Report:
         truths = await find_truths(Access(addresses[0]), family, request.seed, folder)
         clients = Clients(addresses, truths, folder)
         doing = [asyncio.create_task(clients.come_and_go(index)) for index in range(CLIENTS)]
-        doing.append(asyncio.create_task(_note_absences(clients, addresses, page)))
+        doing.append(asyncio.create_task(_note_absences(clients, addresses, page, absences)))
         try:
             advance("arrival of the clients", 0.1)
             await asyncio.sleep(CLIENTS * ARRIVAL_S)
             advance(CALM, 0.15)
-            phases = {CALM: await run_phase(clients, asyncio.sleep(calm_s), lambda: addresses)}
+            phases = {CALM: await run_phase(clients, calm(clients, calm_s, answers), lambda: addresses)}
             advance(KILLING, 0.25)
-            until = time.monotonic() + killing_s
-            killing = asyncio.create_task(_kill(clients, addresses, fleet, page, until))
+            killing = asyncio.create_task(_kill(clients, addresses, fleet, page, planned))
             phases[KILLING] = await run_phase(clients, killing, lambda: [])
+            restarts_s = tuple(absences.seconds)
             advance(UPDATE, 0.8)
             phases[UPDATE] = await run_phase(clients, _update(fleet, page), lambda: [])
         finally:
@@ -100,15 +122,13 @@ async def measure(request: Request, advance: Advance) -> Report:
         fleet.ask_to_end()
         async with asyncio.timeout(_END_S):
             await fleet.finished()
-    return make_report(phases, killing.result())
+    return make_report(phases, killing.result(), planned, restarts_s)
 
 
 def _fleet(family: DemoModels, first: Address, page: Address) -> Any:
-    models = ("--target", str(family.target), "--draft", str(family.draft), "--threads", "1")
+    models = ("--target", str(family.target), "--draft", str(family.draft), *SERVER_ARGUMENTS)
     listening = ("--listen", str(first), "--metrics", str(page))
-    return running(
-        "outriderd", "fleet", "--replicas", str(REPLICAS), *models, *listening, "--pace-pass", f"{PASS_MS:g}ms"
-    )
+    return running("outriderd", "fleet", "--replicas", str(REPLICAS), *models, *listening)
 
 
 async def _look(page: Address) -> Health:
@@ -123,14 +143,13 @@ async def _look(page: Address) -> Health:
     return Health(tuple(each["state"] for each in said["replicas"]), said["updating"])
 
 
-async def _note_absences(clients: Clients, addresses: Sequence[Address], page: Address) -> None:
+async def _note_absences(clients: Clients, addresses: Sequence[Address], page: Address, absences: Absences) -> None:
     """A client of a replica that does not serve has cause to move."""
     while True:
-        health = await _look(page)
-        serving = [address for address, state in zip(addresses, health.states, strict=False) if state == "serving"]
-        now = time.monotonic()
-        clients.killed_at |= {address: now for address in addresses if address not in serving}
-        await asyncio.sleep(_LOOK_S)
+        serving, now = (await _look(page)).serving, time.monotonic()
+        absences.note(serving, now)
+        clients.away_at |= {address: now for number, address in enumerate(addresses) if number not in serving}
+        await asyncio.sleep(SAMPLE_S)
 
 
 async def _started(fleet: Child, page: Address) -> None:
@@ -141,7 +160,7 @@ async def _started(fleet: Child, page: Address) -> None:
             with suppress(OSError):
                 await _settled(page)
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(SAMPLE_S)
 
     ways = {asyncio.create_task(settled()), asyncio.create_task(fleet.finished())}
     try:
@@ -156,23 +175,27 @@ async def _started(fleet: Child, page: Address) -> None:
 
 
 async def _settled(page: Address) -> None:
-    while not (await _look(page)).is_settled:
-        await asyncio.sleep(_LOOK_S)
+    """Raises TimeoutError where a replica does not come up."""
+    async with asyncio.timeout(_START_S):
+        while not (await _look(page)).is_settled:
+            await asyncio.sleep(SAMPLE_S)
 
 
-async def _kill(clients: Clients, addresses: Sequence[Address], fleet: Child, page: Address, until: float) -> int:
-    """Returns how many were killed, in turn."""
-    for index in count():
-        began = time.monotonic()
-        if began >= until:
-            return index
-        address = addresses[index % len(addresses)]
-        clients.killed_at[address] = began
-        _process_of(address, fleet).kill()
-        await asyncio.sleep(_NOTICED_S)
-        await _settled(page)
-        await asyncio.sleep(max(0.0, began + KILL_INTERVAL_S - time.monotonic()))
-    raise AssertionError
+async def _kill(clients: Clients, addresses: Sequence[Address], fleet: Child, page: Address, planned: int) -> int:
+    """Kills a replica every 20 s, in turn, of those that serve then, and never the last one. Returns how many, once all
+    serve again."""
+    kills, began = 0, time.monotonic()
+    for index in range(planned):
+        serving = (await _look(page)).serving
+        if len(serving) > 1:
+            in_turn = (number % REPLICAS for number in range(index, index + REPLICAS))
+            address = addresses[next(number for number in in_turn if number in serving)]
+            clients.away_at[address] = time.monotonic()
+            _process_of(address, fleet).kill()
+            kills += 1
+        await asyncio.sleep(max(_NOTICED_S, began + (index + 1) * KILL_INTERVAL_S - time.monotonic()))
+    await _settled(page)
+    return kills
 
 
 def _process_of(address: Address, fleet: Child) -> psutil.Process:
@@ -196,12 +219,15 @@ def _free_ports(wanted: int) -> int:
             return int(first)
 
 
-def make_report(phases: dict[str, Phase], kills: int) -> Report:
+def make_report(phases: dict[str, Phase], kills: int, planned: int, restarts_s: Sequence[float]) -> Report:
+    restarted = f"{median(restarts_s):.1f} s in the median and {max(restarts_s):.1f} s at most" if restarts_s else "-"
     remarks = (
         f"`outriderd fleet --replicas {REPLICAS}` started and restarted the replicas, as Ray actors on this machine, "
         "without a store. A client lists and chooses; nothing stands before the replicas.",
         f"A pass takes at least {PASS_MS:g} ms, so that it waits rather than computes.",
-        f"{kills} replicas were killed without notice, in turn, each once the fleet had replaced the one before and "
-        f"{KILL_INTERVAL_S:g} s were over. Then SIGHUP: each was drained and replaced, one after another.",
+        f"{kills} replicas were killed without notice, one every {KILL_INTERVAL_S:g} s, in turn, but not the last one "
+        f"that served. A killed one did not serve for {restarted}. Then SIGHUP: each was drained and replaced, one "
+        "after another.",
     )
-    return report_of("Replicas that a fleet keeps up under load", phases, remarks, {"kills": kills})
+    title = "Replicas that a fleet keeps up under load"
+    return report_of(title, phases, kills, planned, remarks, {"restarts_s": list(restarts_s)})

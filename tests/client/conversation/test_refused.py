@@ -17,9 +17,9 @@ WAIT = 0.4
 class Refusing(FakeStream):
     """Refuses every Open, with a hint."""
 
-    def __init__(self, code: FailureCode):
+    def __init__(self, code: FailureCode, failed: Failed | None = None):
         super().__init__()
-        self._failed = Failed(code, "come back later", WAIT)
+        self._failed = failed or Failed(code, "come back later", WAIT)
 
     def send(self, message):
         self.sent.append(message)
@@ -70,7 +70,7 @@ class Leaves:
         return next(self._found)
 
 
-@pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING])
+@pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.MEMORY, FailureCode.DRAINING])
 async def test_a_question_that_a_full_replica_refuses_is_answered_by_another(code: FailureCode):
     leaves = Leaves(True, True)
     talk = conversation(Refusing(code), Dials(Refusing(code), FakeStream()), leave_full=leaves)
@@ -89,7 +89,22 @@ async def test_a_refusal_is_told_once_no_other_replica_is_left():
     talk.close()
 
 
-async def test_a_quota_is_the_same_at_every_replica():
+async def test_of_several_refusals_that_is_told_which_says_soonest_when_to_come_back():
+    said = [
+        Failed(FailureCode.OVERLOADED, "late", 9.0),
+        Failed(FailureCode.DRAINING, "it goes", 1.0),
+        Failed(FailureCode.OVERLOADED, "soon", 3.0),
+        Failed(FailureCode.OVERLOADED, "no idea"),
+    ]
+    first, *others = (Refusing(failed.code, failed) for failed in said)
+    talk = conversation(first, Dials(*others), leave_full=Leaves(True, True, True, False))
+    with pytest.raises(RefusedError, match="soon") as refused:
+        await ask(talk, tokens=PROMPT)
+    assert refused.value.retry_after == 3.0
+    talk.close()
+
+
+async def test_what_is_the_same_at_every_replica_is_told_at_once():
     leaves = Leaves()
     talk = conversation(Refusing(FailureCode.QUOTA), Dials(), leave_full=leaves)
     with pytest.raises(RefusedError) as refused:

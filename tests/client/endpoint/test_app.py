@@ -17,7 +17,10 @@ def test_a_path_that_is_not_here_is_named_in_openais_shape(path):
     assert answer.status_code == 404
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error"
-    assert error["message"] == f"there is no {path} here; chat/completions, completions and models are, all below /v1"
+    assert (
+        error["message"]
+        == f"there is no {path} here; chat/completions, completions, responses and models are, all below /v1"
+    )
 
 
 def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():

@@ -115,6 +115,9 @@ async def test_private_prompts_too_keep_to_the_seats(fake_server):
             await talk(pool, range(first, first + 5))
         async with pool.conversation("a", [7], only_once=True):
             assert fake_server.open == 2
+            assert (pool.answering, pool.answering_alone) == (1, 1)
+        async with pool.conversation("a", [7]):
+            assert (pool.answering, pool.answering_alone) == (1, 0)
 
 
 async def test_a_conversation_whose_time_is_up_is_not_given_to_anybody(fake_server):

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from client.endpoint.live_answer import LiveAnswer
 from client.endpoint.monitor import Monitor
 from client.link.link_state import LinkState
 from client.private.spans import SplitPrompt
+from common.protocol.views import NodeView
 from tests.client.demo.answers import answer as whole_answer
 
 OPTIONS = AnswerOptions(STREAM, 16)
@@ -31,17 +33,20 @@ def tokens(text: str) -> tuple[int, ...]:
 
 
 class FakeService:
-    """A fake conversation that replays (committed, provisional) pairs and link states, and returns or raises the last
-    item."""
+    """A fake conversation that replays (committed, provisional) pairs, link states and what it has drafted itself, and
+    returns or raises the last item."""
 
     def __init__(self, *scenes):
         self._scenes = scenes
         self.seen = asyncio.Event()
         self.was_cancelled = False
 
-    async def show(self, prompt, options, watch, told):
+    async def show(self, prompt, options, begin, watch, told):
         for scene in self._scenes:
             match scene:
+                case SimpleNamespace():
+                    begin(scene)
+                    continue
                 case (str(), str()):
                     watch(tokens(scene[0]), tokens(scene[1]))
                 case LinkState():
@@ -72,9 +77,13 @@ async def shown(service, prompt=SplitPrompt((1,))) -> list[dict]:  # noqa: B008
     return changes
 
 
+def text_alone(change: dict) -> dict:
+    return {name: told for name, told in change.items() if name in ("final", "provisional", "link")}
+
+
 async def test_text_is_told_once_and_what_is_provisional_each_time_that_it_changes():
     changes = await shown(FakeService(("Once ", "upon"), ("", "upon a"), ("upon a time", ""), whole_answer()))
-    assert changes[:3] == [
+    assert [text_alone(change) for change in changes[:3]] == [
         {"final": "Once ", "provisional": "upon"},
         {"provisional": "upon a"},
         {"final": "upon a time", "provisional": ""},
@@ -129,3 +138,13 @@ async def test_committed_tokens_say_that_the_link_is_there_and_how_fast_it_is():
         assert watching.link is LinkState.ONLINE
         service.seen.set()
     assert watching.status().tokens_per_second > 0
+
+
+async def test_what_is_drafted_is_told_with_the_text_and_not_beyond_the_end():
+    drafted = SimpleNamespace(drafted=(NodeView(1, 0, ord("a"), 5, -0.5), NodeView(2, 1, ord("b"), 6, -1.0)), carried=2)
+    changes = await shown(FakeService(drafted, ("fox", "ab"), ("", "abc"), whole_answer()))
+    assert changes[0]["drafted"] == [[0, "a", 0.61], [1, "b", 0.37]]
+    (commit,) = changes[0]["commits"]
+    assert (commit["drafted"], commit["decided"]) == (["f", "o"], ["x"])
+    assert 0 <= commit["at_s"] < 20
+    assert [change["drafted"] for change in changes if "drafted" in change][1:] == [[]]

@@ -232,3 +232,71 @@ async def test_signs_come_over_a_new_connection_where_the_old_one_is_silent(monk
     assert second is not first
     assert await probe() >= 0
     assert shared_connection.current is second
+
+
+async def test_who_looks_is_not_kept_waiting_for_a_silent_link(server, monkeypatch):
+    monkeypatch.setattr(monitor_module, "_LONGEST_REFRESH_S", 0.01)
+    silent = asyncio.Event()
+
+    async def probe() -> float:
+        await silent.wait()
+        return RTT
+
+    clock = Clock()
+    monitor = watching(probe, clock=clock)
+    clock.now += 3.0
+    await asyncio.wait_for(monitor.refresh(), 10)
+    assert monitor.link is SUSPECT
+    silent.set()
+    await asyncio.wait_for(monitor.refresh(), 10)
+    assert monitor.link is ONLINE
+
+
+async def test_a_conversation_that_begins_beside_a_slow_probe_knows_the_link_better(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_LONGEST_REFRESH_S", 0.01)
+    silent, is_busy = asyncio.Event(), False
+
+    async def probe() -> float:
+        nonlocal is_busy
+        is_busy = True  # which it is from now on
+        await silent.wait()
+        return RTT
+
+    clock = Clock()
+    monitor = watching(probe, clock=clock, busy=lambda: is_busy)
+    clock.now += 3.0
+    await asyncio.wait_for(monitor.refresh(), 10)
+    assert monitor.link is ONLINE
+
+
+async def test_a_probe_that_is_slow_and_fails_is_asked_again_before_the_link_counts_as_gone(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_LONGEST_REFRESH_S", 0.01)
+    fails, asked = asyncio.Event(), 0
+
+    async def probe() -> float:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            return RTT
+        await fails.wait()
+        raise LinkError("gone")
+
+    clock = Clock()
+    monitor = watching(probe, clock=clock)
+    clock.now += 3.0
+    await asyncio.wait_for(monitor.refresh(), 10)
+    assert monitor.link is SUSPECT
+    fails.set()
+    await asyncio.wait_for(monitor.refresh(), 10)
+    assert (monitor.link, asked) == (ONLINE, 2)
+
+
+async def test_what_is_wrong_with_a_probe_itself_is_told(server):
+    async def probe() -> float:
+        raise ZeroDivisionError
+
+    clock = Clock()
+    monitor = watching(probe, clock=clock)
+    clock.now += 3.0
+    with pytest.raises(ZeroDivisionError):
+        await monitor.refresh()

@@ -69,6 +69,35 @@ def test_a_whole_answer_says_what_it_cost(client, expected):
     assert whole.outrider["stats"]["tokens"] == TOKENS
 
 
+def test_log_probabilities_are_told_of_every_token_streamed_or_whole(client, expected):
+    asked = {"logprobs": True, "top_logprobs": 3}
+    (choice,) = ask(client, **asked).choices
+    assert choice.message.content == expected
+    told = choice.logprobs.content
+    assert b"".join(bytes(token.bytes) for token in told).decode(errors="replace") == expected
+    assert all(token.logprob == token.top_logprobs[0].logprob for token in told)  # as the likeliest is chosen
+    assert all(len(token.top_logprobs) == 3 for token in told)
+    chunks = [chunk.choices[0].logprobs for chunk in ask(client, stream=True, **asked)]
+    assert [token for part in chunks if part for token in part.content] == told
+    assert ask(client).choices[0].logprobs is None
+
+
+def test_a_completion_cut_by_a_stop_string_tells_of_what_precedes_it(client):
+    def complete(**settings):
+        prompt = "def add(a, b):"
+        return client.completions.create(model=MODEL, prompt=prompt, max_tokens=TOKENS, **settings).choices[0]
+
+    whole = complete(logprobs=2)
+    assert "".join(whole.logprobs.tokens).startswith(whole.text[:5])
+    stop = whole.text[8:11]
+    cut = complete(logprobs=2, stop=[stop])
+    offsets = cut.logprobs.text_offset
+    assert offsets == [each for each in whole.logprobs.text_offset if each < len(cut.text)]
+    assert cut.logprobs.token_logprobs == whole.logprobs.token_logprobs[: len(offsets)]
+    with pytest.raises(openai.BadRequestError, match="leave 'echo' or 'logprobs' out"):
+        complete(logprobs=2, echo=True)
+
+
 class Answer(pydantic.BaseModel):
     kind: Literal["sum", "product"]
     numbers: list[bool]
@@ -82,6 +111,29 @@ def test_openais_own_helper_gets_an_object_of_its_class(client):
         assert isinstance(answer.choices[0].message.parsed, Answer)
     again = client.chat.completions.parse(**asked, temperature=1.0, seed=0)
     assert again.choices[0].message.content == parsed[0].choices[0].message.content
+
+
+def test_the_responses_of_openais_own_helpers(client, expected):
+    def respond(create, **settings):
+        return create(model=MODEL, input=QUESTION, max_output_tokens=TOKENS, **settings)
+
+    whole = respond(client.responses.create, top_logprobs=2)
+    assert (whole.output_text, whole.status) == (expected, "incomplete")
+    assert whole.usage.output_tokens == TOKENS
+    told = whole.output[0].content[0].logprobs
+    assert b"".join(bytes(token.bytes) for token in told).decode(errors="replace") == expected
+    with respond(client.responses.stream) as stream:
+        deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == expected
+    parsed = client.responses.parse(model=MODEL, input=QUESTION, text_format=Answer, temperature=1.0)
+    assert isinstance(parsed.output_parsed, Answer)
+    with pytest.raises(openai.BadRequestError, match="no response is kept here"):
+        respond(client.responses.create, previous_response_id=whole.id)
+    with pytest.raises(openai.BadRequestError, match="holds") as refused:
+        client.responses.create(model=MODEL, input="word " * 500)
+    assert refused.value.param == "input"
+    stored = client.responses.with_raw_response.create(model=MODEL, input="Hi", max_output_tokens=1, store=True)
+    assert stored.headers["warning"] == '299 outrider "ignored: store"'
 
 
 def test_a_streamed_choice_is_one_of_those_given(client):
@@ -171,7 +223,8 @@ def test_a_closed_stream_ends_the_answer_and_frees_its_place(address, client, ex
     ("settings", "error", "parameter", "message"),
     [
         ({"model": "gpt"}, openai.NotFoundError, "model", "ask for"),
-        ({"logprobs": True}, openai.BadRequestError, "logprobs", "'logprobs' is not supported here"),
+        ({"top_logprobs": 2}, openai.BadRequestError, "top_logprobs", "'top_logprobs' needs 'logprobs'"),
+        ({"logprobs": True, "top_logprobs": 21}, openai.BadRequestError, "top_logprobs", "at most 20"),
         ({"n": 33}, openai.BadRequestError, "n", "'n' must be a whole number, at least 1 and at most 32"),
         ({"temperature": 1e-9}, openai.BadRequestError, None, "temperature must be 0 or lie in"),
         ({"stop": [""]}, openai.BadRequestError, None, "a stop string must have"),

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client.endpoint.faults import FaultError
-from client.endpoint.openai_messages import ToolChoice, asks_for_strict, has_tools, messages, tool_choice, tools
+from client.endpoint.openai_messages import ToolChoice, has_tools, messages, strict_functions, tool_choice, tools
 
 FUNCTION = {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}
 CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
@@ -57,8 +57,8 @@ def test_a_template_is_not_shown_what_the_model_cannot_read():
     assert tools("tools", [tool(strict=True, parameters=None)]) == (
         {"type": "function", "function": {"name": "add", "description": "Adds."}},
     )
-    assert asks_for_strict(tool(strict=True))
-    assert not asks_for_strict(tool(strict=False))
+    assert strict_functions([tool(strict=True)]) == {"add"}
+    assert strict_functions([tool(strict=False), tool()]) == strict_functions(None) == frozenset()
 
 
 def test_functions_may_be_called_or_not():

@@ -8,6 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from client.link.offline import DEFAULT_NOTE
 from tests.client.endpoint.serving import MODEL, QUESTION, client_of, outrider_serve, pieces
 from tests.daemon import outriderd
 from tests.families import make_checkpoint
@@ -59,6 +60,14 @@ def ask(client: openai.OpenAI, **settings):
     return client.chat.completions.create(model=MODEL, messages=QUESTION, **settings)
 
 
+def history_of(answer: str) -> list[dict]:
+    return [*QUESTION, {"role": "assistant", "content": answer}, *QUESTION]
+
+
+def going_on(client: openai.OpenAI, messages: list[dict]) -> str:
+    return client.chat.completions.create(model=MODEL, messages=messages, max_tokens=12).choices[0].message.content
+
+
 def killing(server: Server, stream) -> tuple[str, str, list]:
     """The text before the server was killed (after the first piece), the text since, and all chunks."""
     before, since, chunks = "", "", []
@@ -90,13 +99,19 @@ def test_an_answer_is_finished_by_the_draft_and_marked_and_the_next_one_is_the_t
         assert marked == [chunk for chunk in chunks if chunk.system_fingerprint == offline]
         assert chunks[-1].outrider["unconfirmed_tokens"] <= 30
         assert chunks[-1].choices[0].finish_reason == "length"
+        assert since.endswith(f"\n\n{DEFAULT_NOTE}")
+        assert since.count(DEFAULT_NOTE) == 1
 
         whole = ask(client, max_tokens=12)
         assert whole.outrider["offline"], "nobody is there yet"
         assert whole.usage.completion_tokens == 12
+        assert DEFAULT_NOTE not in whole.choices[0].message.content
 
         server.begin()
         assert ask(client).choices[0].message.content == expected
+        with_note, without = (history_of(before + since[: end or len(since)]) for end in (0, -len(DEFAULT_NOTE) - 2))
+        assert with_note != without
+        assert going_on(client, with_note) == going_on(client, without)
 
 
 def test_who_would_rather_have_no_answer_is_refused_and_told_when_to_come_back(server, models):
@@ -123,9 +138,11 @@ def test_it_starts_without_a_server_from_what_is_in_the_cache(server, models):
     with serving(server, models) as address:
         expected = ask(client_of(address)).choices[0].message.content
     server.kill()
-    with serving(server, models) as address:
+    with serving(server, models, "--offline-note", "(alone)") as address:
         client = client_of(address)
         alone = ask(client, max_tokens=12)
+        streamed = "".join(pieces(ask(client, max_tokens=12, stream=True)))
+        assert streamed == alone.choices[0].message.content + "\n\n(alone)"
         assert alone.outrider["offline"]
         assert len(alone.choices[0].message.content) > 0
         server.begin()

@@ -105,7 +105,9 @@ def test_what_asks_for_nothing_is_let_pass(harmless):
     [
         ({"n": 0}, "n"),
         ({"n": 33}, "n"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 1}, "logprobs"),
+        ({"top_logprobs": 1}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": True}, "temperature"),
         ({"temperature": -1}, "temperature"),

@@ -1,10 +1,12 @@
 """Answers as OpenAI's own types read them."""
 
+from dataclasses import replace
+
 import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from client.endpoint.answer_parsers.pieces import TextPiece, ToolCall
+from client.endpoint.answer_parsers.pieces import ScoredToken, TextPiece, ToolCall
 from client.endpoint.openai_requests import RequestKind
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder
 
@@ -110,3 +112,20 @@ def test_several_choices_go_by_their_index_and_count_their_prompt_once():
         (1, "b"),
     ]
     assert names.usage([WRITTEN, ALONE])["usage"] == names.whole([WRITTEN, ALONE])["usage"]
+
+
+def test_log_probabilities_are_what_openais_clients_expect_and_add_up():
+    tokens = [ScoredToken(text.encode(), -1.0, ((b"x", -0.5),), start) for text, start in (("Hel", 0), ("lo", 3))]
+    calls = ScoredToken(b"<call>", -2.0, ((b"x", -0.5),), 5)
+    pieces = tuple(replace(piece, scored=(each,)) for piece, each in zip(HELLO, tokens, strict=True))
+    written = replace(WRITTEN, pieces=pieces, scored=(calls,))
+    for kind, read, column in (
+        (RequestKind.CHAT, ChatCompletion, "content"),
+        (RequestKind.COMPLETION, Completion, "token_logprobs"),
+    ):
+        names = builder(kind)
+        whole = names.whole([written])
+        assert len(getattr(read.model_validate(whole, strict=True).choices[0].logprobs, column)) == 3
+        chunks = [*(each for piece in pieces for each in names.piece(0, piece, 0)), names.closing(0, written)]
+        streamed = [each for chunk in chunks for each in chunk["choices"][0]["logprobs"][column]]
+        assert streamed == whole["choices"][0]["logprobs"][column]

@@ -3,20 +3,29 @@
 import json
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 from types import SimpleNamespace
 
 import pytest
 from starlette.testclient import TestClient
 
+from client.answering import AnswerOptions, require_rule
+from client.drafting.policies import STREAM
 from client.endpoint.access_checks import access_rules_for
 from client.endpoint.app import make_app
+from client.endpoint.faults import wrong
 from client.endpoint.monitor import Monitor
 from client.endpoint.page import PageContext, PagePaths
+from client.endpoint.served_models import ServedModels
 from client.link.link_state import LinkState
 from common.protocol.sampling import Sampling
 
 KEY = "secret"
-STATIC = ("/", "/static/page.css", "/static/page.js", "/static/text.js", "/static/icon.svg")
+LOADED = sorted(file.name for file in files("client.endpoint").joinpath("static").iterdir())
+STATIC = ("/", *(f"/static/{name}" for name in LOADED if name != "index.html"))
+
+
+CHOICE = SimpleNamespace(prompt=None, options=AnswerOptions(STREAM, 16))
 
 
 class FakeSwitch:
@@ -30,16 +39,20 @@ async def sign() -> float:
     return 0.04
 
 
-def client_of(switch=None, key: str | None = None, closing: Sequence[bool] = (True,)) -> TestClient:
+def client_of(
+    switch=None, key: str | None = None, closing: Sequence[bool] = (True,), rule: str | None = None
+) -> TestClient:
     """`closing` is what is heard of the end, each time that it is asked for."""
     server = SimpleNamespace(
         access=SimpleNamespace(address="far.example:7070"),
-        description=SimpleNamespace(model="big"),
+        description=SimpleNamespace(model="big", rules=("greedy", "coupled", "typical", "unheard-of")),
         manifest=SimpleNamespace(draft="small"),
+        require_rule=lambda rule: require_rule(rule, ("greedy", "coupled", "typical")),
     )
+    service = SimpleNamespace(model="big", context=100, tokenizer=None, choices=lambda _: [CHOICE])
     heard = iter(closing)
     monitor = Monitor(LinkState.ONLINE, sign, lambda: False)
-    scene = PageContext(server, None, monitor, Sampling(), switch, lambda: next(heard))
+    scene = PageContext(server, ServedModels([service]), monitor, Sampling(), rule, switch, lambda: next(heard))
     app = make_app(PagePaths(scene).routes(), access_rules_for("127.0.0.1", key))
     return TestClient(app, base_url="http://localhost")
 
@@ -54,15 +67,17 @@ def test_what_is_the_same_for_everybody_needs_no_key_and_may_load_nothing_from_e
     assert not re.search(r"(?<!xmlns=)[\"'(](https?:)?//", answer.text)
 
 
-def test_the_page_names_only_files_that_there_are():
+def test_the_page_names_only_files_that_there_are_and_leaves_none_out():
     client = client_of()
     named = re.findall(r'(?:href|src)="([^"]+)"', client.get("/").text)
-    assert set(named) <= set(STATIC)
+    imported = [name for path in STATIC for name in re.findall(r'from "\./([^"]+)"', client.get(path).text)]
+    assert {*named, *(f"/static/{name}" for name in imported)} == set(STATIC) - {"/"}
     assert all(client.get(path).status_code == 200 for path in named)
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/page/answer"), ("GET", "/page/status"), ("POST", "/page/link")]
+    ("method", "path"),
+    [("POST", "/page/answer"), ("GET", "/page/status"), ("GET", "/page/choices"), ("POST", "/page/link")],
 )
 def test_the_rest_needs_the_key(method, path):
     client = client_of(FakeSwitch(), KEY)
@@ -115,3 +130,39 @@ def test_a_question_that_is_none_is_refused_before_anything_is_asked():
     answer = client_of().post("/page/answer", json={"model": "outrider", "messages": []})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "messages"
+
+
+@pytest.mark.parametrize(("set_for_all", "told"), [(None, "coupled"), ("typical", "typical")])
+def test_what_may_be_chosen_is_told(set_for_all, told):
+    assert client_of(rule=set_for_all).get("/page/choices").json() == {
+        "models": ["big"],
+        "rules": ["greedy", "coupled", "typical"],
+        "rule": told,
+        "temperature": 0.0,
+    }
+
+
+@pytest.mark.parametrize("rule", ["speculative", "typical ", 3, [], True])
+def test_a_rule_that_the_server_does_not_have_is_refused(rule):
+    messages = [{"role": "user", "content": "Hello?"}]
+    answer = client_of().post("/page/answer", json={"model": "outrider", "messages": messages, "rule": rule})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "rule"
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"), [({"rule": "typical"}, "typical"), ({"rule": None}, "greedy"), ({}, "greedy")]
+)
+def test_a_question_is_answered_by_the_rule_that_it_names(asked, answered, monkeypatch):
+    used = []
+
+    class Answering:
+        def __init__(self, *arguments):
+            used.append(arguments[-1].rule)
+            raise wrong(None, "enough is known")
+
+    monkeypatch.setattr("client.endpoint.page.LiveAnswer", Answering)
+    messages = [{"role": "user", "content": "Hello?"}]
+    answer = client_of().post("/page/answer", json={"model": "outrider", "messages": messages, **asked})
+    assert answer.json()["error"]["message"] == "enough is known"
+    assert used == [answered]

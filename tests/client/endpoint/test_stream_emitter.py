@@ -48,7 +48,13 @@ def emitter(line, said, monkeypatch) -> StreamEmitter:
     events = line.events
     form = TextForm(("cab",), PlainText(), {})
     return StreamEmitter(
-        Letters(), form, said.append, line.keep, lambda: events.append("gone"), lambda: events.append("over")
+        Letters(),
+        form,
+        said.append,
+        line.keep,
+        lambda: events.append("gone"),
+        lambda: events.append("over"),
+        lambda _: None,
     )
 
 
@@ -61,6 +67,22 @@ async def lose(emitter, line):
     line.is_lost = True
     emitter.link_changed(LinkState.OFFLINE)
     await asyncio.sleep(0.05)
+
+
+def test_a_note_follows_text_of_the_drafts_own_alone(emitter, said):
+    emitter([1], [])
+    emitter.emit_unverified([3, 1, 2])  # a stop string
+    emitter.end(is_cut=False)
+    emitter.append_note("(alone)")
+    assert [piece.text for piece in said] == ["a"]
+
+
+def test_a_note_ends_what_the_draft_has_written(emitter, said):
+    emitter([1], [])
+    emitter.emit_unverified([4])
+    emitter.end(is_cut=False)
+    emitter.append_note("(alone)")
+    assert [(piece.text, piece.unverified) for piece in said] == [("a", False), ("d", True), ("(alone)", True)]
 
 
 async def test_only_committed_text_is_said_while_somebody_judges(emitter, line, said):
@@ -141,7 +163,13 @@ def calling(line, said, *, has_one_call: bool) -> StreamEmitter:
     form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {7: "<tool_call>"}, has_one_call)
     events = line.events
     return StreamEmitter(
-        Characters(), form, said.append, lambda _: (), lambda: events.append("gone"), lambda: events.append("over")
+        Characters(),
+        form,
+        said.append,
+        lambda _: (),
+        lambda: events.append("gone"),
+        lambda: events.append("over"),
+        lambda _: None,
     )
 
 

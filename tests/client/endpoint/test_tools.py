@@ -105,17 +105,54 @@ def test_streamed_calls_add_up_to_the_whole_ones(client):
     assert len({call.id for call in streamed.message.tool_calls}) == 2
 
 
+def test_a_response_has_reasoning_text_and_calls_as_items_and_goes_on_from_them(client):
+    tool = {"type": "function", **ADD["function"]}
+    asked = {"model": MODEL, "tools": [tool]}
+    with client.responses.stream(input=QUESTION, **asked) as stream:
+        events = [event.type for event in stream]
+        response = stream.get_final_response()
+    assert (events[0], events[-1]) == ("response.created", "response.completed")
+    reasoning, message, call = response.output
+    assert (reasoning.content[0].text, message.content[0].text) == ("two numbers", "I add them.")
+    assert (call.type, call.name, json.loads(call.arguments)) == ("function_call", "add", {"a": 1, "b": 2})
+    history = [*QUESTION, *response.output, {"type": "function_call_output", "call_id": call.call_id, "output": "3"}]
+    assert client.responses.create(input=history, **asked).output_text == "The sum is three."
+
+
 def test_one_call_alone_ends_the_answer(client):
     choice = ask(client, TWICE, parallel_tool_calls=False).choices[0]
     assert [call.function.arguments for call in choice.message.tool_calls] == ['{"a": 3, "b": 4}']
     assert choice.finish_reason == "tool_calls"
 
 
-def test_openais_own_helper_runs_with_strict_tools_which_are_not_forced(client):
-    strict = {**ADD, "function": {**ADD["function"], "strict": True}}
-    answer = client.chat.completions.with_raw_response.parse(model=MODEL, messages=QUESTION, tools=[strict])
-    assert answer.headers["warning"] == '299 outrider "ignored: tools[0].function.strict"'
-    assert answer.parse().choices[0].message.tool_calls[0].function.parsed_arguments == {"a": 1, "b": 2}
+def strict_add(**parameters):
+    return {**ADD, "function": {**ADD["function"], "strict": True, "parameters": parameters}}
+
+
+def test_strict_tools_leave_the_model_free_to_call_and_their_arguments_fit(client):
+    """The form of what leaves no choice is llguidance's, so that this model's own tokens for it are not to be had, and
+    neither are its numbers."""
+    free = {"a": {"type": "number"}, "b": {"type": "number"}}
+    same = strict_add(type="object", properties=free, required=["a", "b"], additionalProperties=False)
+    answer = client.chat.completions.with_raw_response.parse(model=MODEL, messages=QUESTION, tools=[same])
+    assert "warning" not in answer.headers
+    message = answer.parse().choices[0].message
+    arguments = message.tool_calls[0].function.parsed_arguments
+    assert set(arguments) == {"a", "b"}
+    assert all(isinstance(number, int | float) for number in arguments.values())
+    assert (message.reasoning_content, message.content) == ("two numbers", "I add them.")
+    named = {"sum": {"type": "array", "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 2}}
+    other = strict_add(type="object", properties=named, required=["sum"], additionalProperties=False)
+    (call,) = ask(client, tools=[other], parallel_tool_calls=False).choices[0].message.tool_calls
+    assert set(json.loads(call.function.arguments)["sum"]) <= {1, 2}
+    chats = [*QUESTION, {"role": "tool", "tool_call_id": "1", "content": "3"}]
+    assert ask(client, chats, tools=[other]).choices[0].message.content == "The sum is three."
+
+
+def test_a_model_thinks_before_an_answer_of_a_given_form(client):
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": ["I add"]}}}
+    message = ask(client, tools=[], tool_choice=None, response_format=form, max_tokens=400).choices[0].message
+    assert json.loads(message.content) == "I add"
 
 
 def test_without_leave_to_call_no_tools_are_shown(client):

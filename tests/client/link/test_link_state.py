@@ -228,7 +228,49 @@ def test_streams_that_answered_after_the_first_are_counted():
     assert link.reconnects == 2
 
 
-@given(st.lists(st.sampled_from(["heard", "broken", "silence", "rest", "expect", "retry_now"]), max_size=60), st.data())
+@pytest.mark.parametrize("state", [ONLINE, SUSPECT, RESUMING])
+def test_time_in_which_this_process_did_not_run_is_no_silence_of_the_server(state):
+    link = brought_to(state)
+    patience = link.due - link.silence_s(0.0)
+    woken = link.due + 60.0
+    link.stalled(woken)
+    assert link.tick(woken) is None
+    assert woken < link.due <= woken + patience
+    assert link.silence_s(woken + 0.5) == pytest.approx(0.5)
+    assert link.tick(link.due) is not None, "it is waited for anew, and not for ever"
+
+
+@given(st.floats(0.21, 5.0))
+def test_a_client_whose_timers_are_always_late_still_gives_a_dead_server_up(late):
+    link = online()
+    for _ in range(5):
+        woken = link.due + late
+        link.stalled(woken)
+        match link.tick(woken):
+            case LinkAction.PROBE:
+                link.probed(woken)
+            case LinkAction.GIVE_UP:
+                return
+    pytest.fail("the dead server was not given up")
+
+
+@pytest.mark.parametrize("is_commit_first", [False, True])
+def test_a_stop_of_the_process_is_no_round_trip_whatever_is_read_before_the_pong(is_commit_first):
+    link = online()
+    link.tick(link.due)
+    sent = link.due
+    number = link.probed(sent)
+    before = link.timeout
+    if is_commit_first:
+        link.heard(sent + 30.0)
+    link.answered(number, sent + 30.0)
+    assert link.timeout <= before
+
+
+EVENTS = ["heard", "broken", "silence", "stalled", "rest", "expect", "retry_now"]
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=60), st.data())
 def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
     """It never waits for ever without a stream or for an answer, and never asks twice at once for the same action."""
     link, now = watch(0.5), 0.0
@@ -242,6 +284,8 @@ def test_whatever_happens_something_is_due_until_the_link_is_back(events, data):
                 link.heard(now)
             case "broken":
                 link.broken(now)
+            case "stalled":
+                link.stalled(now)
             case "rest":
                 link.rest()
             case "expect":

@@ -182,6 +182,32 @@ def test_a_stream_that_falls_silent_is_suspected_then_given_up():
     run_virtually(run())
 
 
+def test_a_stream_that_stands_is_kept_by_a_process_that_did_not_run():
+    async def run():
+        asleep, listener, stream = [0.0], Heard(), FakeStream()
+        line = ReconnectingStream(stream, None, listener, lambda: now() + asleep[0], lambda: 0.5)
+        async with kept(line):
+            await greeted(line, stream)
+            reading = asyncio.create_task(line.receive())
+            for _ in range(20):
+                await asyncio.sleep(0.3)
+                asleep[0] += 30.0
+            assert listener.states == [LinkState.ONLINE]
+            stream.silent = True
+            while line.state is not LinkState.SUSPECT:
+                await asyncio.sleep(0.01)
+            asleep[0] += 30.0
+            await asyncio.sleep(1.2)  # longer than a suspect stream is waited for
+            stream.say(Pong(1))
+            await asyncio.sleep(0.01)
+            assert (line.state, stream.closed_at) == (LinkState.ONLINE, None)
+            with pytest.raises(LinkError):
+                await reading
+        assert line.lost_by.startswith("the server was silent for 1.")
+
+    run_virtually(run())
+
+
 def test_a_late_answer_ends_the_suspicion_on_the_same_stream():
     async def run():
         listener, stream = Heard(), FakeStream()
@@ -213,6 +239,7 @@ def test_a_lost_stream_is_renewed_with_longer_and_longer_pauses():
         stream.say(REFUSED)
         with pytest.raises(LinkError, match="nobody"):
             await line.receive()
+        assert line.lost_by == str(REFUSED)
         lost = now()
         await line.reconnect()
         pauses = [later - earlier for earlier, later in zip([lost, *dialler.attempts], dialler.attempts, strict=False)]

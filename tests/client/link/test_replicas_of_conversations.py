@@ -74,9 +74,9 @@ async def test_after_a_failure_the_list_is_asked_for_at_once() -> None:
 
 async def test_a_conversation_whose_replica_is_full_leaves_it_and_the_others_stay() -> None:
     async with fleet(0.5, 0.1, 0.9, 0.9, listed=False) as servers:
-        own = servers[0]
+        own, opened = servers[0], list[Address]()
         first = access_to(own).connect()
-        async with first, SharedConnection(access_to(*servers), first, own.said) as shared:
+        async with first, SharedConnection(access_to(*servers), first, own.said, opened.append) as shared:
             full, staying = ConversationStreams(shared, "a"), ConversationStreams(shared, "b")
             async with full:
                 refused = full.open()
@@ -86,6 +86,7 @@ async def test_a_conversation_whose_replica_is_full_leaves_it_and_the_others_sta
                 for _ in range(2):
                     (await full.dial()).close()
                 assert full.address != own.address, "its K/V are there"
+                assert opened == [own.address, full.address, full.address]
                 assert await full.leave_full(1.0)
                 assert not await full.leave_full(1.0), "three are full"
             (await staying.dial()).close()

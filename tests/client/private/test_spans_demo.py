@@ -34,7 +34,7 @@ def words(text: str) -> set[str]:
 
 @pytest.mark.parametrize("layers", [1, 3])
 async def test_an_answer_has_far_more_words_of_its_own_private_text_than_of_another(layers, tmp_path):
-    prompts = reading_prompts(10)
+    prompts = reading_prompts(14)
     own, others = 0, 0
     with outriderd("--target", "demo") as (_, address):
         access, choice = Access(parse_address(address)), DraftChoice("moa", layers=layers)
@@ -47,5 +47,5 @@ async def test_an_answer_has_far_more_words_of_its_own_private_text_than_of_anot
                 said = words(decode(client.tokenizer, answer.provisional)) - words(question)
                 own += len(said & words(text) - words(other))
                 others += len(said & words(other) - words(text))
-    assert len(prompts) == 10
+    assert len(prompts) == 14
     assert own > 2 * others, (own, others)

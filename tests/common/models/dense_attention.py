@@ -1,10 +1,12 @@
 """Random passes over one layer, and what each row of them gets by the definition of attention: one dense softmax."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from common.models.buckets import Bucket
 from common.models.layer_attention import Scoring
 from common.models.plan import AttentionPlan, PlanLimits, plan_pass
 from common.models.segment import Segment
@@ -93,5 +95,22 @@ SCORINGS = {
 }
 
 
+def sharing_segments() -> list[Segment]:
+    """Sessions behind a common prefix of 200 slots: two that end with it, one whose own slots follow it, one that
+    leaves it in the middle, and one beside them."""
+    pasts = [range(200), range(200), range(250), [*range(120), *range(400, 500)], range(600, 700)]
+    return [
+        Segment([1, 1], [800 + 2 * index, 801 + 2 * index], [-1, -1], list(past), [0, 1])
+        for index, past in enumerate(pasts)
+    ]
+
+
+def plan_of(
+    segments: Sequence[Segment], bucket: Bucket | None = None, dtype: torch.dtype = torch.float64
+) -> AttentionPlan:
+    """Without the slot that rows write into that fill a bucket up."""
+    return plan_pass(segments, PlanLimits(SLOTS, 10, dtype, CPU), bucket).attention
+
+
 def random_plan(seed: int) -> AttentionPlan:
-    return plan_pass(random_segments(seed), PlanLimits(SLOTS, 10, torch.float64, CPU)).attention
+    return plan_of(random_segments(seed))

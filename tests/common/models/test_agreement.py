@@ -23,7 +23,7 @@ def _sibling_seen(patch: pytest.MonkeyPatch) -> None:
     right = Ancestry.seen
 
     def seen(self: Ancestry, count: int) -> np.ndarray:
-        matrix, depths = right(self, len(self.lines)).copy(), np.asarray(self.depths)
+        matrix, depths = right(self, len(self.parents)).copy(), self.depths
         elders = (depths[:, None] == depths[None, :]) & np.tri(len(depths), k=-1, dtype=np.bool_)
         return (matrix | elders)[len(depths) - count :]
 

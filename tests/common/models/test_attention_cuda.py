@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 import torch
@@ -11,47 +10,17 @@ from common.models.attention_backend import SplitAttention, backend_for
 from common.models.attention_cuda import OverViewsAtOnce, ViewSequences, find_varlen
 from common.models.attention_layout import lay_out
 from common.models.attention_parts import over_views_one_by_one
-from common.models.plan import AttentionPlan, PlanLimits, plan_pass
-from common.models.segment import Segment
-from tests.common.models.dense_attention import CPU, SCORINGS, SLOTS, Layer, dense, make_layer, random_plan
-
-
-class Varlen:
-    """`varlen_attn` of torch, sequence by sequence. It counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        query_offsets: torch.Tensor,
-        key_offsets: torch.Tensor,
-        most_queries: int,
-        most_keys: int,
-        *,
-        scale: float,
-        enable_gqa: bool,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        self.calls += 1
-        assert query_offsets.dtype == key_offsets.dtype == torch.int32
-        assert enable_gqa
-        shared = query.shape[1] // key.shape[1]
-        results = torch.full((*query.shape[:2], value.shape[2]), torch.nan, dtype=query.dtype)
-        log_sums = torch.full((query.shape[1], query.shape[0]), torch.nan, dtype=query.dtype)
-        sequences = zip(pairwise(query_offsets.tolist()), pairwise(key_offsets.tolist()), strict=True)
-        for (first, stop), (start, end) in sequences:
-            if first == stop:
-                continue
-            assert stop - first <= most_queries
-            assert 0 < end - start <= most_keys
-            k, v = (held[start:end].repeat_interleave(shared, dim=1) for held in (key, value))
-            scores = torch.einsum("qhd,khd->hqk", query[first:stop], k) * scale
-            log_sums[:, first:stop] = scores.logsumexp(-1)
-            results[first:stop] = torch.einsum("hqk,khv->qhv", scores.softmax(-1), v)
-        return results, log_sums
+from tests.common.models.dense_attention import (
+    CPU,
+    SCORINGS,
+    Layer,
+    dense,
+    make_layer,
+    plan_of,
+    random_plan,
+    sharing_segments,
+)
+from tests.common.models.varlen import Varlen
 
 
 @pytest.mark.parametrize("name", SCORINGS)
@@ -68,20 +37,9 @@ def test_launches_over_views_give_what_each_row_sees(name: str, seed: int) -> No
     assert varlen.calls == (0 if scoring.softcap else most_of_a_row)
 
 
-def sharing_plan() -> AttentionPlan:
-    """Sessions behind a common prefix of 200 slots: two that end with it, one whose own slots follow it, one that
-    leaves it in the middle, and one beside them."""
-    pasts = [range(200), range(200), range(250), [*range(120), *range(400, 500)], range(600, 700)]
-    segments = [
-        Segment([1, 1], [800 + 2 * index, 801 + 2 * index], [-1, -1], list(past), [0, 1])
-        for index, past in enumerate(pasts)
-    ]
-    return plan_pass(segments, PlanLimits(SLOTS, 10, torch.float64, CPU)).attention
-
-
 @pytest.mark.parametrize("name", SCORINGS)
 def test_views_of_sessions_that_share_a_prefix_may_overlap(name: str) -> None:
-    plan, varlen = sharing_plan(), Varlen()
+    plan, varlen = plan_of(sharing_segments()), Varlen()
     layer = make_layer(plan.rows)
     found = SplitAttention(OverViewsAtOnce(varlen), 8).attend(
         plan, layer.query, layer.keys, layer.values, SCORINGS[name]
@@ -143,7 +101,7 @@ def test_the_kernel_of_a_gpu_gives_what_each_row_sees(dtype: torch.dtype) -> Non
     varlen = find_varlen(device, dtype)
     if varlen is None:
         pytest.skip("this GPU has no variable-length attention")
-    plan = sharing_plan()
+    plan = plan_of(sharing_segments())
     layer = make_layer(plan.rows)
     query, keys, values = (each.to(device, dtype) for each in (layer.query, layer.keys, layer.values))
     backend = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from common.address import Address
 from common.bundle import BundleFile, make_manifest
 from common.protocol.errors import PeerError
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import (
     Ack,
     Cancel,
@@ -49,7 +50,9 @@ SAMPLING = st.builds(
     Sampling, NUMBERS, U32, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 2**64 - 1), NUMBERS, NUMBERS, BIASES
 )
 CONSTRAINTS = st.none() | st.builds(Constraint, TEXT, TEXT)
-SETTINGS = st.builds(Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT, SAMPLING, CONSTRAINTS)
+SETTINGS = st.builds(
+    Settings, U32, TEXT, st.lists(TEXT, max_size=3).map(tuple), TEXT, SAMPLING, CONSTRAINTS, st.none() | U32
+)
 DRAWS = st.builds(Draw, TOKENS, TOKENS)
 
 
@@ -62,6 +65,14 @@ def grown_nodes(draw: st.DrawFn) -> tuple[GrownNode, ...]:
     return tuple(
         GrownNode(id_, parent, draw(U32), draw(logps), draws[parent]) for id_, parent in zip(ids, parents, strict=True)
     )
+
+
+@st.composite
+def logprobs(draw: st.DrawFn) -> tuple[TokenLogprobs, ...]:
+    logps = st.floats(max_value=0.0, width=32, allow_nan=False)
+    width = draw(st.integers(0, 3))
+    top = st.lists(st.tuples(U32, logps), min_size=width, max_size=width).map(tuple)
+    return draw(st.lists(st.builds(TokenLogprobs, logps, top), max_size=4).map(tuple))
 
 
 FROM_CLIENT = st.one_of(
@@ -85,7 +96,7 @@ FROM_CLIENT = st.one_of(
 )
 FROM_SERVER = st.one_of(
     st.builds(Opened, TEXT),
-    st.builds(Commit, U32, U32, TOKENS),
+    st.builds(Commit, U32, U32, TOKENS, U32, logprobs()),
     st.builds(State, U32, U32, U32, TEXT, TEXT, TOKENS, st.binary(max_size=20)),
     st.builds(Finished, U32, U32, st.sampled_from(FinishReason)),
     st.builds(Failed, st.sampled_from(FailureCode), NAMES),
@@ -120,7 +131,7 @@ def test_descriptions_survive(
     models = ("model", "other")
     offered = (ends, names, names, bundles, quantised, models)
     replicas = (Address("10.0.0.1", 7070), Address("::1", 7071))
-    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, *offered, load=load, replicas=replicas)
+    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, *offered, load, replicas, logprobs=load > 1)
     data = convert.description_frame(said).SerializeToString()
     assert convert.description(pb.DescribeReply.FromString(data)) == said
 
@@ -205,6 +216,25 @@ def test_malformed_frames_of_a_client_are_refused(frame: pb.ClientFrame) -> None
 def test_bytes_that_are_no_frame_of_a_client_are_refused() -> None:
     with pytest.raises(PeerError, match="cannot be decoded"):
         convert.message_from_client(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    ("logp", "top_token", "top_logp"), [(2, 3, 3), (0, 1, 1), (1, 2, 1), (1, 1, 2)], ids=lambda count: str(count)
+)
+def test_columns_of_log_probabilities_that_differ_are_refused(logp: int, top_token: int, top_logp: int) -> None:
+    commit = pb.Commit(tokens=[1, 2], logp=[-1.0] * logp, top_token=[3] * top_token, top_logp=[-1.0] * top_logp)
+    with pytest.raises(PeerError, match="log-probabilities"):
+        convert.message_from_server(pb.ServerFrame(commit=commit))
+
+
+def test_an_older_release_asks_for_no_log_probabilities_and_has_none() -> None:
+    """Its frames lack the fields."""
+    asked = convert.frame_from_client(Extend(1, 2, (3,), Settings(9)))
+    assert not asked.extend.settings.HasField("top_logprobs")
+    assert (
+        convert.frame_from_server(Commit(0, 3, (4,))).ByteSize()
+        == pb.ServerFrame(commit=pb.Commit(start=3, tokens=[4])).ByteSize()
+    )
 
 
 def test_a_grow_of_too_many_columns_is_refused_before_it_is_read() -> None:

@@ -109,6 +109,27 @@ def test_allowed_tokens_depend_on_the_answer_alone(seed):
         assert np.array_equal(used.allowed(prefix), fresh.allowed(prefix))
 
 
+def too_long_chain(references: int) -> str:
+    """A schema whose definitions refer to each other, one after the other."""
+    chained = {str(place): {"$ref": f"#/$defs/{place + 1}"} for place in range(references)}
+    return json.dumps({"$defs": {**chained, str(references): {"type": "null"}}, "$ref": "#/$defs/0"})
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        (Grammar.JSON_SCHEMA, too_long_chain(1500)),
+        (Grammar.LARK, f"start: form\nform: %json {too_long_chain(500)}"),
+        (Grammar.REGEX, "a" * 33_000),
+    ],
+)
+def test_what_is_too_long_is_refused_before_it_is_compiled(grammars, monkeypatch, grammar, text):
+    """A chain of 3,000 references ends the process that compiles it."""
+    monkeypatch.setattr(grammars, "_compile", lambda _: pytest.fail("it is compiled"))
+    with pytest.raises(PeerError, match="more than the"):
+        grammars(Constraint(grammar, text))
+
+
 def test_forced_tokens_are_those_without_a_choice(grammars):
     constraint = grammars(CONSTRAINTS["person"])
     forced = constraint.forced([], 64)

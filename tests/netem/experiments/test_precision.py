@@ -20,7 +20,7 @@ from netem.experiments.precision_run import (
 )
 from netem.virtual.client import DraftSetup, LoadedDrafts
 from netem.virtual.server import load_virtual_server
-from server.passes.batch import PassOutcome
+from server.passes.batch import ChosenTokens, PassOutcome
 from tests.families import make_checkpoint
 from tests.netem.experiments.one_device.running import check
 
@@ -89,7 +89,7 @@ def test_a_server_whose_nodes_change_the_answer_is_found_out(tmp_path: Path, mon
 
     def verify_wrongly(self: TimedTarget, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
         outcomes = verify(self, scheduled)
-        return [[3] if each.nodes else outcome for each, outcome in zip(scheduled, outcomes, strict=True)]
+        return [ChosenTokens([3]) if each.nodes else outcome for each, outcome in zip(scheduled, outcomes, strict=True)]
 
     monkeypatch.setattr(TimedTarget, "verify", verify_wrongly)
     found = compared(tmp_path)

@@ -3,13 +3,18 @@
 import random
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.passes.pass_cost import PassCost, PassWork, session_work
+from server.passes.pass_cost import PassCost, PassWork, PassWorks, sessions_work
 
 CLASS = 1.5
+
+
+def estimate(cost: PassCost, work: PassWork) -> float:
+    return float(cost.estimates(PassWorks(np.array([work.tokens]), work.positions, np.array([work.pairs])))[0])
 
 
 def measured(*passes: tuple[int, float]) -> PassCost:
@@ -20,12 +25,12 @@ def measured(*passes: tuple[int, float]) -> PassCost:
 
 
 def test_nothing_is_known_before_the_first_pass():
-    assert PassCost().estimate(PassWork(100)) == 0.0
+    assert estimate(PassCost(), PassWork(100)) == 0.0
 
 
 def test_what_was_measured_is_found_again():
     cost = measured((1, 0.030), (58, 0.036), (1000, 0.130))
-    assert [cost.estimate(PassWork(tokens)) for tokens in (1, 58, 1000)] == pytest.approx(
+    assert [estimate(cost, PassWork(tokens)) for tokens in (1, 58, 1000)] == pytest.approx(
         [0.030, 0.036, 0.130], rel=0.01
     )
 
@@ -33,18 +38,18 @@ def test_what_was_measured_is_found_again():
 def test_a_class_follows_its_passes_slowly():
     cost = measured((8, 0.020))
     cost.observe(PassWork(8), 0.100)
-    assert cost.estimate(PassWork(8)) == pytest.approx(0.030)
+    assert estimate(cost, PassWork(8)) == pytest.approx(0.030)
     for _ in range(60):
         cost.observe(PassWork(8), 0.060)
-    assert cost.estimate(PassWork(8)) == pytest.approx(0.060, rel=0.02)
+    assert estimate(cost, PassWork(8)) == pytest.approx(0.060, rel=0.02)
 
 
 def test_a_class_that_is_seen_no_more_fades_towards_the_next_narrower_one():
     cost = measured((1, 0.030), (8, 0.200))
-    estimates = [cost.estimate(PassWork(8))]
+    estimates = [estimate(cost, PassWork(8))]
     for _ in range(60):
         cost.observe(PassWork(1), 0.030)
-        estimates.append(cost.estimate(PassWork(8)))
+        estimates.append(estimate(cost, PassWork(8)))
     assert estimates == sorted(estimates, reverse=True)
     assert estimates[10] > 0.1
     assert estimates[-1] == pytest.approx(0.030, rel=0.1)
@@ -54,7 +59,7 @@ def test_a_class_that_has_faded_is_known_again_by_one_pass():
     """If it recovered as slowly as it follows, it would be tried again and again."""
     cost = measured((1, 0.030), (8, 0.200), *[(1, 0.030)] * 60)
     cost.observe(PassWork(8), 0.200)
-    assert cost.estimate(PassWork(8)) == pytest.approx(0.200, rel=0.02)
+    assert estimate(cost, PassWork(8)) == pytest.approx(0.200, rel=0.02)
 
 
 def test_a_class_that_is_seen_between_others_does_not_fade():
@@ -62,29 +67,29 @@ def test_a_class_that_is_seen_between_others_does_not_fade():
     for _ in range(50):
         for tokens, seconds in ((1, 0.030), (1, 0.030), (8, 0.200)):
             cost.observe(PassWork(tokens), seconds)
-    assert cost.estimate(PassWork(8)) == pytest.approx(0.200, rel=0.02)
+    assert estimate(cost, PassWork(8)) == pytest.approx(0.200, rel=0.02)
 
 
 def test_no_class_is_dearer_than_a_wider_one():
     cost = measured((8, 3.0), (100, 0.050))
-    assert [cost.estimate(PassWork(tokens)) for tokens in (8, 100)] == pytest.approx([0.050] * 2)
+    assert [estimate(cost, PassWork(tokens)) for tokens in (8, 100)] == pytest.approx([0.050] * 2)
 
 
 def test_a_dear_class_is_at_most_in_proportion_to_a_narrower_one():
     cost = measured((58, 3.0), (1, 0.030))
-    assert cost.estimate(PassWork(58)) <= 58 * 0.030
+    assert estimate(cost, PassWork(58)) <= 58 * 0.030
 
 
 def test_between_two_classes_it_is_linear_in_tokens():
     cost = measured((1, 0.010), (58, 0.030))
     for tokens in (2, 10, 30, 50):
-        assert cost.estimate(PassWork(tokens)) == pytest.approx(0.010 + 0.020 * (tokens - 1) / 57)
+        assert estimate(cost, PassWork(tokens)) == pytest.approx(0.010 + 0.020 * (tokens - 1) / 57)
 
 
 def test_nothing_fades_where_others_wait_for_the_pass():
     cost = measured((1, 0.030), (8, 0.200), *[(1, 0.030)] * 60)
     assert cost.measured(PassWork(8)) == pytest.approx(0.200, rel=0.001)
-    assert cost.estimate(PassWork(8)) < 0.040
+    assert estimate(cost, PassWork(8)) < 0.040
     assert cost.measured(PassWork(1)) == cost.measured(PassWork(0)) == 0.030
 
 
@@ -93,36 +98,36 @@ def test_context_is_priced_and_tokens_are_not_charged_for_it(per_read, per_score
     """Chunks of a prompt and decoding beside it, whose contexts grow: as when a server begins."""
     cost, draws = PassCost(), random.Random(1)
     for _ in range(400):
-        works = [session_work(draws.choice([1, 16, 100]), draws.randrange(4000)) for _ in range(draws.randrange(1, 4))]
-        work = sum(works, PassWork(0))
+        count = draws.randrange(1, 4)
+        work = sessions_work((draws.choice([1, 16, 100]), draws.randrange(4000)) for _ in range(count))
         seconds = 0.02 + 0.0005 * work.tokens + per_read * work.positions + per_score * work.pairs
         cost.observe(work, seconds * draws.uniform(0.95, 1.05))
     for tokens, context in ((1, 0), (1, 3000), (16, 3000), (100, 1000)):
-        work = session_work(tokens, context)
+        work = sessions_work([(tokens, context)])
         seconds = 0.02 + 0.0005 * tokens + per_read * work.positions + per_score * work.pairs
-        assert cost.estimate(work) == pytest.approx(seconds, rel=0.3), (tokens, context)
+        assert estimate(cost, work) == pytest.approx(seconds, rel=0.3), (tokens, context)
 
 
 def test_below_the_smallest_one_class_is_hoped_to_be_cheaper_in_proportion_until_it_is_known():
     cost = measured((100, 0.030), (1000, 0.090))
-    assert cost.estimate(PassWork(82)) == 0.030
-    assert [cost.estimate(PassWork(tokens)) for tokens in (0, 1, 10, 45)] == pytest.approx([0.030 / CLASS] * 4)
+    assert estimate(cost, PassWork(82)) == 0.030
+    assert [estimate(cost, PassWork(tokens)) for tokens in (0, 1, 10, 45)] == pytest.approx([0.030 / CLASS] * 4)
     cost.observe(PassWork(45), 0.030)
-    assert cost.estimate(PassWork(45)) == 0.030
+    assert estimate(cost, PassWork(45)) == 0.030
 
 
 def test_beyond_the_largest_one_class_is_tried_at_its_price_and_more_is_in_proportion():
     cost = measured((100, 0.030))
-    assert [cost.estimate(PassWork(tokens)) for tokens in (87, 100, 150)] == pytest.approx([0.030] * 3)
-    assert [cost.estimate(PassWork(tokens)) for tokens in (1500, 3000)] == pytest.approx([0.300, 0.600])
+    assert [estimate(cost, PassWork(tokens)) for tokens in (87, 100, 150)] == pytest.approx([0.030] * 3)
+    assert [estimate(cost, PassWork(tokens)) for tokens in (1500, 3000)] == pytest.approx([0.300, 0.600])
 
 
 @given(tokens=st.integers(1, 4000), more=st.integers(0, 4000), seconds=st.floats(0.001, 1.0))
 def test_beyond_the_largest_it_never_grows_faster_than_tokens(tokens, more, seconds):
-    estimate = measured((tokens, seconds)).estimate(PassWork(tokens + more))
+    hoped = estimate(measured((tokens, seconds)), PassWork(tokens + more))
     # A pass may stand at the upper end of its class.
-    assert seconds <= estimate * (1 + 1e-9)
-    assert estimate <= seconds * CLASS**0.5 * (tokens + more) / tokens * (1 + 1e-9)
+    assert seconds <= hoped * (1 + 1e-9)
+    assert hoped <= seconds * CLASS**0.5 * (tokens + more) / tokens * (1 + 1e-9)
 
 
 @given(
@@ -135,7 +140,7 @@ def test_where_wider_passes_took_no_less_they_are_estimated_at_no_less(sizes, fi
     cost = PassCost()
     for tokens in sizes:
         cost.observe(PassWork(tokens), 0.001 + fixed * (tokens // step) + each * tokens)
-    estimates = [cost.estimate(PassWork(tokens)) for tokens in range(0, 6000, 7)]
+    estimates = [estimate(cost, PassWork(tokens)) for tokens in range(0, 6000, 7)]
     assert all(later >= earlier * (1 - 1e-9) for earlier, later in pairwise(estimates))
 
 

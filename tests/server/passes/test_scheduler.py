@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from server.passes import scheduler
-from server.passes.pass_cost import NO_WORK, PassCost, PassWork, session_work
+from server.passes.pass_cost import NO_WORK, PassCost, PassWork, PassWorks, sessions_work
 from server.passes.scheduler import LEAST_CHUNK, MAX_SLOWDOWN, PROMPT_PART, Demand, PassPrices, schedule
 
 DEMANDS = st.lists(st.builds(Demand, st.integers(1, 600), st.integers(0, 300), st.integers(0, 5)), max_size=12)
@@ -95,7 +96,7 @@ class Costs:
     per_read: float
     per_score: float
 
-    def __call__(self, work: PassWork) -> float:
+    def __call__(self, work: PassWork | PassWorks) -> Any:
         return (
             self.per_pass + self.per_token * work.tokens + self.per_read * work.positions + self.per_score * work.pairs
         )
@@ -123,8 +124,7 @@ def planned(
 
 
 def work_of(demands: Sequence[Demand], shares: Sequence[int]) -> PassWork:
-    parts = (session_work(tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
-    return sum(parts, NO_WORK)
+    return sessions_work((tokens, demand.context) for tokens, demand in zip(shares, demands, strict=True))
 
 
 @given(DECODING, PROMPTS, COSTS, st.lists(CONTEXTS, max_size=3), st.integers(2, 600))
@@ -138,7 +138,7 @@ def test_prompts_and_nodes_make_no_pass_longer_than_twice_one_of_roots(
     left = budget - sum(shares[: len(decoding)])
     assert of_prompts >= min(LEAST_CHUNK, left, sum(prompt.chain for prompt in prompts))
     if decoding or decoding_later:
-        others = sum((session_work(1, context) for context in decoding_later), NO_WORK)
+        others = sessions_work((1, context) for context in decoding_later)
         alone = costs(work_of(decoding, [1] * len(decoding)) + others)
         seconds = costs(work_of(demands, shares))
         assert of_prompts <= LEAST_CHUNK or seconds <= MAX_SLOWDOWN * alone * (1 + 1e-9)
@@ -176,7 +176,7 @@ def test_a_bound_that_is_not_measured_is_tried_first() -> None:
     demands = [*[Demand(1, 0, 0)] * 8, Demand(5000, 0, 0)]
 
     def prompt() -> int:
-        prices = PassPrices(cost.estimate, cost.measured, cost.is_measured)
+        prices = PassPrices(cost.estimates, cost.measured, cost.is_measured)
         return schedule(demands, 512, prices, lambda indices: [[] for _ in indices])[-1]
 
     assert prompt() == LEAST_CHUNK

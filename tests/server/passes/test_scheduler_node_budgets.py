@@ -2,27 +2,31 @@
 
 import math
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.passes.pass_cost import PassWork
+from server.passes.pass_cost import PassWork, PassWorks
 from server.passes.scheduler import node_budgets
 
-
-def flat(work: PassWork) -> float:
-    return 0.03
+Work = PassWork | PassWorks
 
 
-def rising(work: PassWork) -> float:
+def flat(work: Work) -> Any:
+    return 0.03 + 0 * work.tokens
+
+
+def rising(work: Work) -> Any:
     """The demo's stated costs: 30 ms, and 0.1 ms per token."""
     return 0.03 + 0.0001 * work.tokens
 
 
-def stepping(work: PassWork) -> float:
+def stepping(work: Work) -> Any:
     """Memory-bound up to some width, then in steps, like GPU kernels."""
-    return 0.03 + 0.004 * (max(0, work.tokens - 40) // 25)
+    return 0.03 + 0.004 * (np.maximum(0, work.tokens - 40) // 25)
 
 
 def taken(chances, max_nodes=400, cost=flat):
@@ -112,14 +116,14 @@ def test_the_width_brings_most_tokens_a_second(seed, cost):
 
 
 def test_a_pass_is_not_widened_by_what_costs_more_than_it_adds():
-    def steep(work: PassWork) -> float:
+    def steep(work: Work) -> Any:
         return 0.001 * work.tokens
 
     assert taken([[0.9] * 50, [0.2] * 50], cost=steep) == [0, 0]
 
 
 def test_of_a_long_context_fewer_nodes_are_verified_where_scores_take_time():
-    def scoring(work: PassWork) -> float:
+    def scoring(work: Work) -> Any:
         return 0.030 + 0.0001 * work.tokens + 1e-6 * work.pairs
 
     chances = [[0.5**depth for depth in range(1, 13)] * 4] * 2
@@ -131,7 +135,7 @@ def test_of_a_long_context_fewer_nodes_are_verified_where_scores_take_time():
 def test_nodes_share_what_reading_a_context_takes():
     """K/V are read once for all tokens of a session, so that a long context makes the pass longer and nodes cheaper."""
 
-    def reading(work: PassWork) -> float:
+    def reading(work: Work) -> Any:
         return 0.005 + 0.001 * work.tokens + 1e-5 * work.positions
 
     chances = [[0.1] * 80]

@@ -4,11 +4,13 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from common.models.slot_ranges import split_ranges
 from common.models.slots import SlotPool
 from server.passes.prefix_tree import PrefixTree
-from server.passes.sequence import HeldSequence
+from server.passes.sequence import NO_STAMP, HeldSequence
 
 
 def test_slots_are_kept_in_order_and_given_back() -> None:
@@ -96,3 +98,39 @@ def test_slots_stay_in_long_ranges_where_the_cache_fills_the_pool() -> None:
         lengths += [len(each.sequence) / len(split_ranges(each.sequence.slots)[0]) for each in live[:-1] if index > 40]
     assert pool.free < 2000, "the cache does not fill the pool"
     assert np.mean(lengths) > 200
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_slot_with_its_stamp_stands_for_one_prefix_for_ever(seed: int) -> None:
+    """Two owners' sequences with common beginnings are computed, shared, cut and evicted in any order."""
+    rng, pool = random.Random(seed), SlotPool(60)
+    cache, meaning = PrefixTree(pool), dict[tuple[int, int], tuple[str, tuple[int, ...]]]()
+    live: list[tuple[str, HeldSequence, list[int]]] = []
+    for _ in range(60):
+        action = rng.choice(["open", "compute", "compute", "share", "cut", "end", "evict"])
+        if action == "open" and len(live) < 4:
+            owner, tokens = rng.choice("ab"), [rng.randrange(2) for _ in range(20)]
+            live.append((owner, HeldSequence(cache, owner), tokens))
+            live[-1][1].adopt(tokens, len(tokens) - 1)
+        elif action == "evict":
+            cache.evict(rng.randrange(20))
+        elif live:
+            _, sequence, tokens = each = rng.choice(live)
+            if action == "compute":
+                sequence.keep(pool.take(min(rng.randrange(12), pool.free, len(tokens) - len(sequence))))
+            elif action == "share":
+                sequence.share(tokens)
+            elif action == "cut":
+                sequence.cut(rng.randrange(len(sequence) + 1))
+            elif action == "end":
+                sequence.cut(0)
+                live.remove(each)
+        for owner, sequence, tokens in live:
+            stamps = sequence.stamps(0, len(sequence)).tolist()
+            assert [stamp != NO_STAMP for stamp in stamps] == [at < sequence.shared for at in range(len(sequence))]
+            for at, (slot, stamp) in enumerate(zip(sequence.slots.tolist(), stamps, strict=True)):
+                if stamp != NO_STAMP:
+                    prefix = owner, tuple(tokens[: at + 1])
+                    assert meaning.setdefault((slot, stamp), prefix) == prefix
+            assert np.array_equal(sequence.stamps(2, 5), stamps[2:5]) or len(sequence) < 5

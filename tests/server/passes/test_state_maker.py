@@ -11,8 +11,10 @@ from common.models.key_values import KeyValuePool
 from common.protocol.draft_state import StateKind
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, StateRequest
+from server.passes.sequence import NO_STAMP
 from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
+from server.passes.state_rows import StateRows
 
 POOL = KeyValuePool((torch.arange(20.0)[None, :, None].expand(1, 20, 4),), (torch.zeros(1, 20, 4),))
 POISON = 13
@@ -35,6 +37,10 @@ class SlotNumbers:
 
 def export_request(state_request: StateRequest, kind: str, slots: Sequence[int]) -> ExportRequest:
     return ExportRequest(state_request, kind, np.array(slots))
+
+
+def stamped(slots: Sequence[int], stamps: Sequence[int], dtype: str = "int8") -> ExportRequest:
+    return ExportRequest(StateRequest("moa", 0, dtype), "lsa", np.array(slots), np.array(stamps))
 
 
 @pytest.fixture
@@ -78,6 +84,49 @@ def test_what_cannot_be_made_for_one_is_made_for_the_others(
     assert [payload is None for payload in payloads] == [False, True, False]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_state_of_a_cached_slot_is_made_once(dtype: str, parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
+    """Frames may begin and end anywhere; an own slot, and one that was evicted since, is exported again."""
+    maker, lsa, _ = parts
+    first = maker.make([stamped([1, 2, 3], [0, 0, 0], dtype), stamped([2, 3, 4, 9], [0, 0, 0, NO_STAMP], dtype)])
+    again = maker.make([stamped([3, 4, 9, 2], [0, 0, NO_STAMP, 1], dtype)])
+    assert lsa.calls == [[1, 2, 3, 4, 9], [9, 2]]
+    alone = StateMaker(POOL, {("moa", 0): [SlotNumbers("lsa", 4)]})
+    assert [*first, *again] == alone.make(
+        [
+            ExportRequest(StateRequest("moa", 0, dtype), "lsa", np.array(s))
+            for s in ([1, 2, 3], [2, 3, 4, 9], [3, 4, 9, 2])
+        ]
+    )
+
+
+def test_rows_of_one_dtype_are_not_those_of_another(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
+    maker, lsa, _ = parts
+    payloads = [maker.make([stamped([5], [0], dtype)])[0] for dtype in ("int8", "float16", "int8")]
+    assert lsa.calls == [[5], [5]]
+    assert payloads[0] == payloads[2]
+    assert payloads[1] is not None
+    assert decode(payloads[1], "float16", (1, 4)).tolist() == [[5.0] * 4]
+
+
+def test_what_cannot_be_made_is_tried_again(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
+    maker, lsa, _ = parts
+    assert [payload is None for payload in maker.make([stamped([1], [0]), stamped([POISON], [0])])] == [False, True]
+    lsa.calls.clear()
+    assert [payload is None for payload in maker.make([stamped([1], [0]), stamped([POISON], [0])])] == [False, True]
+    assert [1] not in lsa.calls
+    assert [POISON] in lsa.calls
+
+
+def test_rows_are_counted() -> None:
+    rows = StateRows(capacity=20, row_bytes=6)
+    assert rows.nbytes == 0
+    for slots, stamps in (([1, 2, 3], [0, 0, NO_STAMP]), ([1, 2], [0, 1])):
+        request = stamped(slots, stamps)
+        rows.keep(request, rows.lacks(request), np.zeros((len(slots), 6), np.uint8))
+    assert rows.nbytes == 2 * 6
+
+
 def test_what_is_not_finite_is_not_made_and_harms_nobody(parts: tuple[StateMaker, SlotNumbers, SlotNumbers]) -> None:
     pool = KeyValuePool((torch.tensor([[[1.0], [float("nan")], [2.0]]]),), (torch.zeros(1, 3, 1),))
     maker = StateMaker(pool, {("moa", 0): [SlotNumbers("lsa", 4)]})
@@ -108,3 +157,13 @@ def test_what_is_not_served_is_refused(
     with pytest.raises(PeerError, match=sentence) as refused:
         parts[0].kinds(request_)
     assert refused.value.code is FailureCode.INVALID
+
+
+def test_state_of_slots_beyond_the_bound_is_made_anew() -> None:
+    rows, request = StateRows(20, row_bytes=8, most_bytes=40), stamped([4, 5, 2], [7, 7, NO_STAMP])
+    made = np.full((3, 8), 9, dtype=np.uint8)
+    assert rows.lacks(request).all()
+    rows.keep(request, np.ones(3, dtype=bool), made)
+    assert rows.lacks(request).tolist() == [False, True, True]
+    assert rows.read(request)[0].tolist() == [9] * 8
+    assert rows.nbytes == 8

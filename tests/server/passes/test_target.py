@@ -16,6 +16,7 @@ from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
+from server.passes.batch import ChosenTokens
 from server.passes.target import Target, load_target
 from server.refusal import RefusalError, RefusalReason
 from server.sessions.sessions import Sessions
@@ -59,15 +60,24 @@ def case(*tokens: int, wanted: Sequence[int] = ()) -> ScheduledTokens:
     return scheduled(tokens[: wanted[0] + 1], VerifyInput("greedy", LIKELIEST, wanted[0] + 1, rows, parents))
 
 
+def chosen(*tokens: int) -> ChosenTokens:
+    return ChosenTokens(list(tokens))
+
+
 def test_each_case_gets_its_own_tokens() -> None:
     cases = [case(1, 2, 3, wanted=[0, 1, 2]), case(3), case(4, 5, wanted=[1]), case(4, 6, wanted=[0, 1])]
-    assert Target(Scripted()).verify(cases) == [[2, 3, 4], [], [6], [5]]  # type: ignore[arg-type]
+    assert Target(Scripted()).verify(cases) == [
+        chosen(2, 3, 4),
+        ChosenTokens(()),
+        chosen(6),
+        chosen(5),
+    ]  # type: ignore[arg-type]
 
 
 def test_numbers_that_are_none_fail_their_case_alone() -> None:
     cases = [case(1, wanted=[0]), case(6, 7, wanted=[1]), case(2, wanted=[0])]
     first, broken, last = Target(Scripted()).verify(cases)  # type: ignore[arg-type]
-    assert (first, last) == ([2], [3])
+    assert (first, last) == (chosen(2), chosen(3))
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
     assert "not finite" in str(broken)
@@ -77,7 +87,7 @@ def test_numbers_that_are_none_fail_their_case_alone() -> None:
 def test_numbers_that_are_none_matter_only_where_the_walk_comes(rule: str) -> None:
     """NaN below a node that the target did not choose does no harm."""
     verify_input = VerifyInput(rule, LIKELIEST, 1, (1, 2, 7), (-1, 0, 0))
-    assert Target(Scripted()).verify([scheduled([1], verify_input)]) == [[2, 3]]  # type: ignore[arg-type]
+    assert Target(Scripted()).verify([scheduled([1], verify_input)]) == [chosen(2, 3)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "speculative", "typical"])
@@ -85,7 +95,7 @@ def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
     verify_input = VerifyInput(rule, LIKELIEST, 2, (1, 2, 9), (-1, 0, 0))
     cases = [scheduled([3, 1], verify_input), case(9, wanted=[0])]
     good, broken = Target(Scripted()).verify(cases)  # type: ignore[arg-type]
-    assert good == [2]
+    assert good == chosen(2)
     assert isinstance(broken, PeerError)
 
 
@@ -94,7 +104,7 @@ def test_the_path_that_a_pass_accepts_moves_behind_its_chain() -> None:
     verify_input = VerifyInput("greedy", LIKELIEST, 2, (1, 5, 2, 6, 3), (-1, 0, 0, 2, 2))
     tree = ScheduledTokens(0, (4, 1), verify_input, 0, slots=range(10, 16))
     model = Scripted()
-    assert Target(model).verify([case(1, wanted=[0]), tree]) == [[2], [2, 3, 4]]  # type: ignore[arg-type]
+    assert Target(model).verify([case(1, wanted=[0]), tree]) == [chosen(2), chosen(2, 3, 4)]  # type: ignore[arg-type]
     assert model.moves == [([13, 15], [12, 13])]
 
 
@@ -102,7 +112,7 @@ def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
     model = Scripted()
     cases = [case(1, wanted=[0]), case(8, wanted=[0]), case(2, wanted=[0])]
     first, broken, last = Target(model).verify(cases)  # type: ignore[arg-type]
-    assert (first, last) == ([2], [3])
+    assert (first, last) == (chosen(2), chosen(3))
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
     assert model.passes == 4
@@ -140,9 +150,9 @@ def test_a_device_without_memory_for_all_computes_each_alone(error: Exception) -
     cases = [case(1, 2, wanted=[0, 1]), case(3, 4, 5, wanted=[0, 1, 2]), case(2, wanted=[0])]
     model = Narrow(2, error)
     first, refused, last = Target(model).verify(cases)  # type: ignore[arg-type]
-    assert (first, last) == ([2, 3], [3])
+    assert (first, last) == (chosen(2, 3), chosen(3))
     assert isinstance(refused, RefusalError)
-    assert (refused.reason, refused.code) == (RefusalReason.MEMORY, FailureCode.OVERLOADED)
+    assert (refused.reason, refused.code) == (RefusalReason.MEMORY, FailureCode.MEMORY)
     assert refused.retry_after > 0
     assert len(model.held) == 2
 
@@ -187,7 +197,7 @@ class FullPool(Scripted):
 def test_a_pass_that_fails_after_its_forward_holds_no_logits_while_it_is_run_again() -> None:
     model = FullPool()
     cases = [case(1, 2, wanted=[0, 1]), case(3, 4, wanted=[0, 1])]
-    assert Target(model).verify(cases) == [[2, 3], [4, 5]]  # type: ignore[arg-type]
+    assert Target(model).verify(cases) == [chosen(2, 3), chosen(4, 5)]  # type: ignore[arg-type]
     assert model.passes == 3
 
 

@@ -65,7 +65,10 @@ def divided(lead: Lead, directory: Path, drafts: tuple[str, ...]) -> tuple[list[
 
 
 def in_words(outcomes: Sequence[Outcomes]) -> list[list[str]]:
-    return [[str(each) if isinstance(each, PeerError) else str(list(each)) for each in of_pass] for of_pass in outcomes]
+    return [
+        [str(each) if isinstance(each, PeerError) else str(list(each.tokens)) for each in of_pass]
+        for of_pass in outcomes
+    ]
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])

@@ -90,8 +90,8 @@ def broken_slots(entry: Any) -> None:
     """What each of its passes rejects is given back before it is given back."""
     complete = entry.session.complete
 
-    def complete_and_give(scheduled: Any, tokens: Any, now: float) -> Any:
-        result = complete(scheduled, tokens, now)
+    def complete_and_give(scheduled: Any, *chosen: Any) -> Any:
+        result = complete(scheduled, *chosen)
         entry.sequence._pool.give(scheduled.slots[len(scheduled.chain) + len(result.nodes_kept) :])
         return result
 

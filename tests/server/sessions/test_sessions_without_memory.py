@@ -40,7 +40,7 @@ def test_an_answer_without_memory_on_the_device_is_put_away_and_comes_back(sessi
     assert (len(sessions), sessions.away) == (1, 1)
     assert sessions.counters.refused == {RefusalReason.MEMORY: 1}
     assert client.failed is not None
-    assert (client.failed.code, client.failed.retry_after) == (FailureCode.OVERLOADED, 1.0)
+    assert (client.failed.code, client.failed.retry_after) == (FailureCode.MEMORY, 1.0)
     answer(other, sessions, fake_target)
     assert other.session.answer == decode([6, 7], SETTINGS.max_new_tokens)
     client.hear()

@@ -224,6 +224,23 @@ def test_a_prompt_is_looked_up_once_and_again_only_when_there_is_more(monkeypatc
     assert sum(compared) <= 4 * 2 * 220
 
 
+@pytest.mark.parametrize(("share_prefixes", "made"), [("client", 2000 + 16 * 40), ("never", 16 * 2040)])
+def test_draft_state_of_a_system_prompt_of_sixteen_clients_is_made_once(share_prefixes: str, made: int) -> None:
+    """Their frames begin at each session's own end, and clients acknowledge them one by one."""
+    passes = Passes(share_prefixes=share_prefixes)
+    system = prompt_of(0, 2000)
+    clients = [Client(passes.sessions, str(index), STATE, limits=LIMITS) for index in range(16)]
+    for index, client in enumerate(clients):
+        client.open(system + prompt_of(index + 1, 40 - index), Settings(max_new_tokens=0))
+    while not all(client.done for client in clients):
+        one_pass(passes.sessions, passes.fake_target)
+        for client in clients:
+            client.hear()
+    assert sum(state.count for client in clients for state in client.states) >= 2 * 16 * 2000
+    kinds = len(STATE_KINDS)
+    assert made - 16 * 40 <= passes.fake_target.states_made / kinds <= made
+
+
 def test_draft_state_of_a_shared_prefix_is_that_of_its_tokens_and_a_turn_of_state_alone_ends() -> None:
     passes = Passes()
     passes.answered("first", TRUNK)

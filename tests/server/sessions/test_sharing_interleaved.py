@@ -7,20 +7,24 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import given, settings
+import numpy as np
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, Settings
+from common.protocol.messages import FailureCode, Settings, StateRequest
+from common.protocol.prefix import common_prefix
 from common.protocol.transitions import ClientState
+from common.protocol.views import Proposal, TreeView
 from server.passes.batch import PlannedPass
+from server.passes.server_drafting import ServerDraftTask
 from server.passes.state_export import StateExport
 from server.refusal import RefusalError, RefusalReason
 from server.sessions import shared_prefixes
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import LEASE, SERVING_LIMITS, TERMS, Client, prompt_of, renewed
-from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode, next_token
 from tests.server.proposers import knowing
 from tests.server.slot_account import check_slots
 
@@ -29,7 +33,27 @@ FAULT = PeerError("it fails here", FailureCode.INTERNAL)
 REFUSAL = RefusalError(RefusalReason.MEMORY, "no memory is left here", retry_after=1.0)
 _CLIENTS = 5
 _FED = 3  # of them ask for draft state
+_ASSISTED = (0, 1, 2, 4)  # for them the server drafts
 _OWNERS = ("alice", "bob")
+
+
+class Reader:
+    """A server drafter that has read its state from the slots it was given, those that it had not read before."""
+
+    def __init__(self, fake_target: FakeTarget, rng: random.Random):
+        self.read: list[int] = []
+        self._view: tuple[int, ...] = ()
+        self._fake_target, self._rng = fake_target, rng
+
+    def make(self, state_request: StateRequest | None) -> "Reader":
+        return Reader(self._fake_target, self._rng)
+
+    def draft(self, view: TreeView, slots: np.ndarray) -> list[Proposal]:
+        del self.read[common_prefix(self._view, view.tokens) :]
+        self._view = view.tokens
+        self.read += [self._fake_target._held[slot] for slot in slots[len(self.read) :].tolist()]
+        token = next_token(view.tokens) if self._rng.random() < 0.8 else self._rng.randrange(VOCAB)
+        return [] if view.nodes else [Proposal(0, token, -0.1)]
 
 
 class Scene:
@@ -37,7 +61,7 @@ class Scene:
 
     def __init__(self, capacity: int, pass_tokens: int, sharing: str):
         limits = replace(SERVING_LIMITS, pass_tokens=pass_tokens, lease_seconds=LEASE, max_running=_CLIENTS)
-        terms = replace(TERMS, state_kinds=lambda request: STATE_KINDS)
+        terms = replace(TERMS, state_kinds=lambda request: STATE_KINDS, server_drafts=True)
         self.sessions = Sessions(terms, limits, capacity, share_prefixes=sharing)
         self.fake_target = FakeTarget()
         self.now = 0.0
@@ -45,6 +69,8 @@ class Scene:
         self.batch: PlannedPass[SessionEntry] | None = None
         self.exports: list[StateExport[SessionEntry]] = []
         self.payloads: list[bytes | None] = []
+        self.task: ServerDraftTask[SessionEntry] | None = None
+        self._drafters = Reader(self.fake_target, random.Random(capacity))
         self._names = 0
 
     def open(self, index: int, shared: int, own: int, tokens: int) -> None:
@@ -53,7 +79,8 @@ class Scene:
         self._names += 1
         wanted = STATE if index < _FED else None
         client = Client(self.sessions, str(self._names), wanted, client=_OWNERS[index % 2])
-        client.say(client.session.open(TRUNK[:shared] + prompt_of(own, 1 + own % 30), Settings(tokens)), self.now)
+        asked = Settings(tokens, idle="assist" if index in _ASSISTED else "")
+        client.say(client.session.open(TRUNK[:shared] + prompt_of(own, 1 + own % 30), asked), self.now)
         self._stays(index, client)
 
     def open_twin(self, index: int, shared: int, own: int, tokens: int) -> None:
@@ -113,6 +140,7 @@ class Scene:
             outcomes[failing] = error
         self.sessions.complete(self.batch, outcomes, self.now)
         self.batch = None
+        self.begin_level()
 
     def export(self) -> None:
         """Makes draft state, which goes out with `send`."""
@@ -128,6 +156,23 @@ class Scene:
         payloads = self.payloads if is_made else [None] * len(self.exports)
         self.sessions.send_state(self.exports, payloads, self.now)
         self.exports, self.payloads = [], []
+
+    def begin_level(self) -> None:
+        """The server drafts beside passes, so that a level may end long after it began; the next one is asked for after
+        each pass, as an engine does."""
+        if self.task is None:
+            self.task = self.sessions.claim_draft_task()
+
+    def end_level(self) -> None:
+        if self.task is None:
+            return
+        task, self.task = self.task, None
+        level = task.draft(self._drafters)
+        if task.drafter_may_stay and self.sessions._registry.holds(task.owner):
+            assert isinstance(level.drafter, Reader)
+            read = level.drafter.read
+            assert read == list(task.view.tokens[: len(read)]), "a drafter stays that read K/V of other tokens"
+        self.sessions.add_drafted_level(task, level, 0.001)
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -177,12 +222,14 @@ def steps(rng: random.Random) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 ("complete", (rng.randrange(3), rng.choice([FAULT, REFUSAL]))),
                 *[("export", ()), ("send", ())] * 2,
                 ("send", (False,)),
+                *[("begin_level", ()), ("end_level", ())] * 2,
                 ("wait", (rng.choice([0.0, 1.0, LEASE]),)),
                 *[("settle", ())] * 2,
             ]
         )
 
 
+@example(capacity=260, pass_tokens=24, sharing="server", least_run=2, seed=223)  # a slot of a drafter's is given back
 @settings(max_examples=30, deadline=None)
 @given(
     capacity=st.sampled_from([70, 130, 260, 2000]),
@@ -201,6 +248,7 @@ def test_no_slot_is_lost_and_no_answer_changes(
             scene.check()
         scene.complete(failing=9)
         scene.send()
+        scene.end_level()
         for index in list(scene.clients):
             scene.leave(index)
         scene.wait(LEASE)

@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.supervisor.plan import MOST_RESTARTS, STABLE_S, Drain, Plan, Start, State, back_off_s
+from server.supervisor.plan import (
+    MOST_RESTARTS,
+    MOST_SILENCES,
+    STABLE_S,
+    Drain,
+    Kill,
+    Plan,
+    Start,
+    State,
+    back_off_s,
+)
 
 LONG_S = 100.0
 """Longer than any wait before a restart."""
@@ -18,7 +28,7 @@ class World:
         self.now = 0.0
         self.processes: dict[int, str] = {}
 
-    def step(self) -> list[Start | Drain]:
+    def step(self) -> list[Start | Drain | Kill]:
         before = dict(self.processes)
         self.plan, commands = self.plan.step(self.now)
         for command in commands:
@@ -26,6 +36,9 @@ class World:
                 assert command.number not in self.processes
                 assert not self.plan.is_ending
                 self.processes[command.number] = "starting"
+            elif isinstance(command, Kill):
+                assert self.processes[command.number] == "serving"
+                self.processes[command.number] = "killed"
             else:
                 assert self.processes[command.number] in ("starting", "serving")
                 self.processes[command.number] = "draining"
@@ -42,6 +55,10 @@ class World:
             self.processes[number] = "serving"
             self.plan = self.plan.served(number, self.now)
 
+    def ask(self, number: int, *, answered: bool) -> None:
+        if number in self.processes:
+            self.plan = self.plan.asked(number, self.now, answered=answered)
+
     def die(self, number: int) -> None:
         if self.processes.pop(number, None):
             self.plan = self.plan.ended(number, self.now)
@@ -51,7 +68,7 @@ class World:
         for number, doing in list(self.processes.items()):
             if doing == "starting":
                 self.serve(number)
-            elif doing == "draining":
+            elif doing in ("draining", "killed"):
                 self.die(number)
 
     def settle(self) -> None:
@@ -68,6 +85,7 @@ EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("serve"), st.integers(0, 4)),
         st.tuples(st.just("die"), st.integers(0, 4)),
+        st.tuples(st.sampled_from(["silent", "answers"]), st.integers(0, 4)),
         st.tuples(st.just("wait"), st.sampled_from([0.0, 0.5, 2.0, STABLE_S, LONG_S])),
         st.tuples(st.just("resize"), st.integers(1, 5)),
         st.tuples(st.just("update"), st.just(0)),
@@ -83,6 +101,8 @@ def play(world: World, events: list[tuple[str, float]]) -> None:
                 world.serve(int(value))
             case "die":
                 world.die(int(value))
+            case "silent" | "answers":
+                world.ask(int(value), answered=kind == "answers")
             case "wait":
                 world.now += value
             case "resize":
@@ -113,7 +133,7 @@ def test_whatever_happens_a_fleet_that_ends_starts_nothing_and_ends(
     world.plan = world.plan.ending()
     world.step()
     play(world, later)
-    assert set(world.processes.values()) <= {"draining"}
+    assert set(world.processes.values()) <= {"draining", "killed"}
     world.go_well()
     world.step()
     assert world.plan.is_over
@@ -148,6 +168,54 @@ def test_a_replica_that_had_stayed_up_is_restarted_without_end() -> None:
         assert world.plan.replicas[0].deaths == 1
 
 
+def test_one_that_is_silent_too_often_in_a_row_is_killed_and_counts_as_dead() -> None:
+    world = World(2)
+    world.settle()
+    for _ in range(MOST_SILENCES - 1):
+        world.ask(0, answered=False)
+    world.now += STABLE_S
+    world.ask(0, answered=True)
+    assert world.step() == []
+    for _ in range(MOST_SILENCES):
+        world.ask(0, answered=False)
+    assert world.step() == [Kill(0)]
+    assert (world.plan.numbers(State.HUNG), world.step()) == ((0,), []), "killed once"
+    world.die(0)
+    assert world.plan.replicas[0].deaths == 1
+    world.now += back_off_s(1)
+    assert world.step() == [Start(0)]
+    world.serve(0)
+    world.ask(0, answered=False)
+    assert world.step() == [], "a new one begins anew"
+
+
+def test_one_that_hangs_soon_after_each_start_is_restarted_ever_later_and_then_no_more() -> None:
+    world = World(1)
+    world.step()
+    for _ in range(MOST_RESTARTS + 1):
+        world.serve(0)
+        world.now += LONG_S  # until it is found out
+        for _ in range(MOST_SILENCES):
+            world.ask(0, answered=False)
+        assert world.step() == [Kill(0)]
+        world.die(0)
+        world.now += LONG_S
+        world.step()
+    assert world.plan.is_lost
+
+
+def test_one_that_is_being_killed_is_not_drained_too() -> None:
+    world = World(1)
+    world.settle()
+    for _ in range(MOST_SILENCES):
+        world.ask(0, answered=False)
+    world.step()
+    world.plan = world.plan.ending()
+    assert world.step() == []
+    world.die(0)
+    assert world.plan.is_over
+
+
 def test_misuse_is_not_tried_again() -> None:
     world = World(2)
     world.step()
@@ -174,7 +242,7 @@ def test_an_update_goes_on_only_once_the_new_replica_serves() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "commands"), [(3, [Drain(4), Drain(3)]), (6, [Start(5)])])
-def test_the_last_replicas_come_and_go_with_the_size(wanted: int, commands: list[Start | Drain]) -> None:
+def test_the_last_replicas_come_and_go_with_the_size(wanted: int, commands: list[Start | Drain | Kill]) -> None:
     world = World(5)
     world.settle()
     world.plan = world.plan.resized(wanted)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -80,6 +81,20 @@ def test_they_live_and_end_with_ray() -> None:
     assert sorted(drained[2:]) == expected
     left = set(psutil.Process().children(recursive=True)) - children
     assert not psutil.wait_procs(list(left), timeout=PATIENCE_S)[1]
+
+
+def test_of_a_ray_that_lets_nobody_in_it_is_said_how_to_bring_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    monkeypatch.setattr("ray.init", refuse)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as head,
+        pytest.raises(MisuseError, match="Failed to connect to Ray cluster; if it wants a token, set RAY_AUTH_MODE"),
+        connected(Address("127.0.0.1", head.getsockname()[1]), NEEDS),
+    ):
+        pass
 
 
 def test_a_ray_that_cannot_be_reached_is_one_sentence() -> None:

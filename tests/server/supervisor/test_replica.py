@@ -97,6 +97,15 @@ def test_what_could_not_begin_tells_why(started: Started) -> None:
     assert (ended.lines, ended.address, ended.code) == (("outriderd: there is no such target",), None, 2)
 
 
+def test_one_that_is_stopped_is_killed_all_the_same(started: Started) -> None:
+    replica = started(launch())
+    heard(replica, serves)
+    (child,) = (each for each in psutil.Process().children() if "stubbed_serve.py" in " ".join(each.cmdline()))
+    child.suspend()
+    replica.kill()
+    assert heard(replica, has_ended).code == -signal.SIGKILL
+
+
 def test_one_that_does_not_drain_is_killed(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_module, "_LAST_WORDS_S", 0.1)
     replica = started(launch("deaf"))

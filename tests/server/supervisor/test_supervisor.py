@@ -9,7 +9,7 @@ import pytest
 from common.address import Address
 from common.protocol.errors import MisuseError
 from server.supervisor import supervisor as supervisor_module
-from server.supervisor.plan import MOST_RESTARTS
+from server.supervisor.plan import MOST_RESTARTS, MOST_SILENCES
 from server.supervisor.replica import Heard
 from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds
 from server.supervisor.supervisor import LOAD_INTERVAL_S, FleetError, ReplicaLostError, Supervisor
@@ -35,6 +35,7 @@ class FakeReplica:
         self.waiting = 0
         self.written: str | None = None
         self.is_silent = False
+        self._silence = asyncio.Event()
         self.ends_when_drained = True
 
     async def poll(self) -> Heard:
@@ -49,6 +50,9 @@ class FakeReplica:
         if self.ends_when_drained:
             self.code = 0
 
+    def kill(self) -> None:
+        self.code = -9
+
     async def tell(self, addresses: Sequence[Address]) -> bool:
         self.offered += 1
         await self.is_told_at_once.wait()
@@ -58,8 +62,12 @@ class FakeReplica:
 
     async def page(self) -> str:
         if self.is_silent:
-            await asyncio.Event().wait()
+            await self._silence.wait()
         return PAGE.format(self.waiting) if self.written is None else self.written
+
+    def end_silence(self) -> None:
+        self.is_silent = False
+        self._silence.set()
 
     async def close(self) -> None:
         assert not self.is_closed
@@ -100,6 +108,7 @@ class Fleet:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(supervisor_module, "TICK_S", 0.001)
+    monkeypatch.setattr(supervisor_module, "PROBE_INTERVAL_S", 0.001)
     return
 
 
@@ -265,6 +274,32 @@ async def test_a_page_of_the_fleet_waits_for_no_silent_replica(monkeypatch: pyte
     fleet.replicas[0].is_silent = True
     async with asyncio.timeout(5):
         assert b'num_requests_waiting{replica="1"}' in (await fleet.supervisor.metrics()).content
+    await fleet.ended()
+
+
+async def test_a_replica_that_hangs_is_left_out_killed_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_PAGE_S", 0.01)
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_silent = True
+    await fleet.until(lambda: fleet.replicas[0].is_closed)
+    assert "outriderd: replica 0 does not answer and is killed" in fleet.said
+    assert "outriderd: replica 0 ended by SIGKILL and starts again in 1 s: loaded" in fleet.said
+    await fleet.until(lambda: fleet.replicas[1].told[-1] == (Address("gpu", 7071),))
+    fleet.now = 1.0
+    await fleet.until(lambda: len(fleet.replicas) == 3 and len(fleet.replicas[1].told[-1]) == 2)
+    await fleet.ended()
+
+
+async def test_a_replica_that_answers_again_in_time_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_PAGE_S", 0.05)
+    fleet = Fleet(Bounds(1, 1, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].is_silent = True
+    await fleet.until(lambda: fleet.supervisor.plan.replicas[0].silences == MOST_SILENCES - 1)
+    fleet.replicas[0].end_silence()
+    await fleet.until(lambda: fleet.supervisor.plan.replicas[0].silences == 0)
+    assert not fleet.replicas[0].is_closed
     await fleet.ended()
 
 

@@ -68,6 +68,15 @@ def test_hidden_states_count_from_the_end(tmp_path: Path) -> None:
     assert found.logits is None
 
 
+def test_what_leaves_the_last_layer_comes_before_the_final_norm(tmp_path: Path) -> None:
+    target, batch = load(tmp_path, "llama"), make_batch()
+    found = features(target, batch, FeatureNeeds(hidden=(0,), unnormed=True))
+    assert found.unnormed is not None
+    with torch.no_grad():
+        assert torch.equal(target.model.model.norm(found.unnormed), found.hidden[0])
+    assert features(target, batch, FeatureNeeds(hidden=(0,))).unnormed is None
+
+
 def test_no_need_costs_no_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = load(tmp_path, "llama")
     monkeypatch.setattr(target.model, "model", None)

@@ -49,9 +49,6 @@ FEEDBACK_GROWS = 0.75
 DRAFT_VOCABULARY = 32_000
 """The most tokens that a draft may propose unless it is said; the authors' number for a vocabulary of 128,256."""
 
-_OTHER_TAPS = 0.1
-"""The share of torch's own initial weights with which the fusing layer starts beside its last tap."""
-
 _OWN_SCORE = 9.0
 """Of a row with itself at the start, before the softmax: enough to stand out among some hundred rows."""
 
@@ -83,7 +80,8 @@ class Eagle3Recipe:
         config = target.config
         layers, vocabulary = config.num_hidden_layers, config.vocab_size
         self.taps = learned_taps(layers)
-        self.needs = FeatureNeeds(hidden=tuple(layers - tap for tap in self.taps), logits=True)
+        low, middle, _ = self.taps
+        self.needs = FeatureNeeds(hidden=(layers - low, layers - middle), unnormed=True, logits=True)
         self.tuning = Tuning(rate=2e-3)
         shape = replace(target_layer(target, input_norm=False), attention_bias=False)
         kv_heads = shape.kv_heads if kv_heads is None else kv_heads
@@ -154,7 +152,10 @@ class Eagle3Recipe:
 
     def _fused(self, features: Features) -> torch.Tensor:
         """`[R, T, E]`, what the server sends of each token."""
-        fused: torch.Tensor = self.fuse(torch.cat([features.hidden[n] for n in self.needs.hidden], dim=-1).float())
+        if features.unnormed is None:
+            raise RuntimeError("what leaves the target's last layer was not computed")
+        taps = [*(features.hidden[n] for n in self.needs.hidden), features.unnormed]
+        fused: torch.Tensor = self.fuse(torch.cat(taps, dim=-1).float())
         return fused
 
     def _outputs(self, batch: Batch, fused: torch.Tensor, steps: int) -> list[torch.Tensor]:
@@ -193,32 +194,35 @@ def steps_at(share: float, steps: int) -> int:
 
 
 def learned_taps(layers: int) -> tuple[int, ...]:
-    """The layers of a target whose inputs a new draft learns from: the authors' low and middle one, and the last, whose
-    input a short training makes more of than of their high one's."""
+    """The layers of a target whose inputs a new draft learns from: the authors' low and middle one, and in place of
+    their high one what leaves the last layer, numbered as the layer behind it, of which a short training makes more."""
     low, middle, _ = default_taps(layers)
-    return low, middle, layers - 1
+    return low, middle, layers
 
 
 @torch.no_grad()
 def _begin_with_last_tap(fuse: Fuse) -> None:
-    """Starts from the last tap as it is, and a little of the others: what the target's head reads is one layer on."""
-    fuse.weight *= _OTHER_TAPS
+    """Starts from the last tap as it is, beside torch's own initial weights of all three taps: what the target's head
+    reads is one norm on."""
     fuse.weight[:, -fuse.out_features :].diagonal().add_(1.0)
 
 
 @torch.no_grad()
 def _attend_to_own_token(draft: Eagle3Draft) -> None:
-    """Starts attention so that a row looks at its own token: queries and keys read embeddings by equal weights.
+    """Starts a third of the key/value heads so that a row looks at its own token: queries and keys read embeddings by
+    equal weights.
 
     The residual holds the feature alone, so that a row sees its own token, the one that the target chose last, through
-    its own key and value only. From random weights a row attends to all rows equally and learns that slowly.
+    its own key and value only. From random weights a row attends to all rows equally and learns that slowly. The other
+    heads must be free: with all of them on its own token a layer never learns to copy from earlier text.
     """
     layer, shape, hidden = draft.layer, draft.config.layer, draft.config.hidden
     # The score of an embedding of norm sqrt(hidden) with itself is then `_OWN_SCORE` in the mean.
     width = (_OWN_SCORE / (shape.head_dim**0.5 * hidden)) ** 0.5
-    keys = torch.randn(shape.kv_heads, shape.head_dim, hidden) * width
-    layer.k_proj.weight[:, :hidden] = keys.flatten(0, 1)
-    layer.q_proj.weight[:, :hidden] = keys.repeat_interleave(shape.heads // shape.kv_heads, 0).flatten(0, 1)
+    own, queries = max(1, shape.kv_heads // 3), shape.heads // shape.kv_heads
+    keys = torch.randn(own, shape.head_dim, hidden) * width
+    layer.k_proj.weight[: own * shape.head_dim, :hidden] = keys.flatten(0, 1)
+    layer.q_proj.weight[: own * queries * shape.head_dim, :hidden] = keys.repeat_interleave(queries, 0).flatten(0, 1)
 
 
 def build(

@@ -1,34 +1,29 @@
-"""What makes a fleet's run invalid, and what its report says was done."""
+"""What the report of a fleet's run says was done, and how its absences are counted."""
 
-from netem.experiments.service.fleet import UPDATE, make_report
-from netem.experiments.service.replicas import CALM, KILLING, Phase
-
-EVEN = [[8, 8, 8], [9, 8, 7], [7, 8, 9]]
-
-
-def phases(**updating) -> dict[str, Phase]:
-    return {
-        CALM: Phase(answers=40, held=EVEN),
-        KILLING: Phase(answers=90, moved=9),
-        UPDATE: Phase(answers=30, **updating),
-    }
+from netem.experiments.service.fleet import UPDATE, Absences, Health, make_report
+from netem.experiments.service.replica_clients import Phase
+from netem.experiments.service.replica_report import CALM, KILLING
 
 
-def test_each_phase_is_a_row_and_the_kills_are_told():
-    report = make_report(phases(moved=2), kills=5)
+def test_each_phase_is_a_row_and_the_kills_are_told_with_how_long_a_restart_takes() -> None:
+    phases = {CALM: Phase(answers=40, held=[[8, 8, 8]]), KILLING: Phase(answers=90), UPDATE: Phase(answers=30)}
+    report = make_report(phases, 5, 5, [4.0, 6.0, 9.0])
     assert not report.faults
-    assert [row[2:] for row in report.rows] == [
-        ["40", "0", "0", "0", "0"],
-        ["90", "0", "0", "9", "0"],
-        ["30", "0", "0", "2", "0"],
-    ]
-    assert report.results["kills"] == 5
-    assert any("5 replicas were killed" in remark for remark in report.remarks)
+    assert [row[0] for row in report.rows] == [CALM, KILLING, UPDATE]
+    assert any("5 replicas were killed" in remark and "6.0 s in the median" in remark for remark in report.remarks)
+    assert make_report(phases, 4, 5, []).faults
 
 
-def test_an_answer_that_an_update_fails_or_alters_is_a_fault():
-    report = make_report(phases(different=1, failures=["the server is going away"]), kills=5)
-    assert report.faults == [
-        f"{UPDATE}: the server is going away",
-        f"{UPDATE}: 1 different, 0 moved without cause",
-    ]
+def test_a_replica_is_away_from_the_first_look_without_it_to_the_first_with_it() -> None:
+    absences = Absences()
+    for now, serving in enumerate(([0, 1, 2], [0, 2], [0], [0, 1], [0, 1, 2])):
+        absences.note(serving, float(now))
+    assert absences.seconds == [2.0, 2.0]
+    assert absences.since == {}
+
+
+def test_a_fleet_is_settled_once_all_serve_and_no_update_goes_on() -> None:
+    assert Health(("serving",) * 3, is_updating=False).is_settled
+    assert not Health(("serving",) * 3, is_updating=True).is_settled
+    assert not Health(("serving", "starting", "serving"), is_updating=False).is_settled
+    assert Health(("serving", "starting", "serving"), is_updating=False).serving == [0, 2]

@@ -28,8 +28,12 @@ def target(tmp_path_factory):
 def expected_step(recipe, target, ids, learn, step, weight):
     """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output, which
     is to be near the state in whose place it stands."""
+    left = []
+    hook = target.model.model.norm.register_forward_pre_hook(lambda _, entered: left.append(entered[0]))
     out = target.model.model(ids[None], output_hidden_states=True)
-    fused = recipe.fuse(torch.cat([out.hidden_states[tap][0] for tap in recipe.taps], -1))
+    hook.remove()
+    states = (*out.hidden_states[:-1], *left)
+    fused = recipe.fuse(torch.cat([states[tap][0] for tap in recipe.taps], -1))
     embedded = target.embedding(ids)
     losses = []
     for place in range(1 + step, len(ids)):
@@ -112,7 +116,7 @@ def test_it_learns_and_what_is_saved_is_what_was_measured(tmp_path, family):
 
 
 @pytest.mark.parametrize("kv_heads", [2, 6])
-def test_at_the_start_a_row_looks_at_its_own_token(target, kv_heads):
+def test_at_the_start_a_third_of_the_heads_look_at_their_rows_own_token(target, kv_heads):
     recipe, columns, own = build(target, kv_heads=kv_heads), 24, []
 
     def attend(queries, keys, values):
@@ -126,8 +130,10 @@ def test_at_the_start_a_row_looks_at_its_own_token(target, kv_heads):
     embedded = target.embedding(torch.randperm(300)[:columns])[None]
     entered = recipe.draft.enter(embedded, torch.randn_like(embedded))
     recipe.draft(entered, torch.arange(columns)[None], attend)
-    # Equal weights for all rows would be 0.16 in the mean.
-    assert own[0].mean() > 0.5
+    # Equal weights for all rows would be 0.16 in the mean, as they nearly are in heads that are free.
+    looking = max(1, kv_heads // 3) * own[0].shape[1] // kv_heads
+    assert own[0][:, :looking].mean() > 0.5
+    assert own[0][:, looking:].mean() < 0.25
 
 
 def test_the_distance_moves_outputs_and_not_the_states_they_are_to_equal(target):
@@ -141,20 +147,22 @@ def test_the_distance_moves_outputs_and_not_the_states_they_are_to_equal(target)
     assert gradient[0, -2].abs().max() == 0
 
 
-def test_at_the_start_the_feature_is_the_last_tap(target):
+def test_at_the_start_the_feature_is_the_last_tap_most_of_all(target):
     recipe, size = build(target), target.config.hidden_size
-    states = torch.randn(20, TAPS * size)
-    last = states[:, -size:]
-    assert (recipe.fuse(states) - last).norm() < 0.2 * last.norm()
+    states = torch.randn(200, TAPS * size)
+    found = recipe.fuse(states)
+    alike = [torch.cosine_similarity(found, tap, dim=-1).mean() for tap in states.split(size, dim=-1)]
+    assert alike[-1] > 0.8
+    assert max(map(abs, alike[:-1])) < 0.2
 
 
-def test_it_reads_the_last_layers_input_of_a_deep_target_too():
+def test_it_reads_what_leaves_the_last_layer_of_a_deep_target_too():
     assert [learned_taps(layers) for layers in (1, 2, 4, 12, 32)] == [
-        (0, 0, 0),
-        (1, 1, 1),
-        (1, 2, 3),
-        (2, 6, 11),
-        (2, 16, 31),
+        (0, 0, 1),
+        (1, 1, 2),
+        (1, 2, 4),
+        (2, 6, 12),
+        (2, 16, 32),
     ]
 
 

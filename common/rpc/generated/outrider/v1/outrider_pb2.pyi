@@ -13,7 +13,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ...) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "quantised", "models", "load", "replicas")
+    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "quantised", "models", "load", "replicas", "logprobs")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class DescribeReply(_message.Message):
     MODELS_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     version: int
     release: str
     model: str
@@ -44,7 +45,8 @@ class DescribeReply(_message.Message):
     models: _containers.RepeatedScalarFieldContainer[str]
     load: float
     replicas: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., load: _Optional[float] = ..., replicas: _Optional[_Iterable[str]] = ...) -> None: ...
+    logprobs: bool
+    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., load: _Optional[float] = ..., replicas: _Optional[_Iterable[str]] = ..., logprobs: _Optional[bool] = ...) -> None: ...
 
 class Bundle(_message.Message):
     __slots__ = ("id", "draft", "kind", "files", "weights")
@@ -87,20 +89,22 @@ class BundleChunk(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class Settings(_message.Message):
-    __slots__ = ("max_new_tokens", "rule", "stop", "idle", "sampling", "constraint")
+    __slots__ = ("max_new_tokens", "rule", "stop", "idle", "sampling", "constraint", "top_logprobs")
     MAX_NEW_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     max_new_tokens: int
     rule: str
     stop: _containers.RepeatedScalarFieldContainer[str]
     idle: str
     sampling: Sampling
     constraint: Constraint
-    def __init__(self, max_new_tokens: _Optional[int] = ..., rule: _Optional[str] = ..., stop: _Optional[_Iterable[str]] = ..., idle: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., constraint: _Optional[_Union[Constraint, _Mapping]] = ...) -> None: ...
+    top_logprobs: int
+    def __init__(self, max_new_tokens: _Optional[int] = ..., rule: _Optional[str] = ..., stop: _Optional[_Iterable[str]] = ..., idle: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., constraint: _Optional[_Union[Constraint, _Mapping]] = ..., top_logprobs: _Optional[int] = ...) -> None: ...
 
 class Constraint(_message.Message):
     __slots__ = ("grammar", "text")
@@ -279,16 +283,22 @@ class Opened(_message.Message):
     def __init__(self, session: _Optional[str] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("turn", "start", "tokens", "seen")
+    __slots__ = ("turn", "start", "tokens", "seen", "logp", "top_token", "top_logp")
     TURN_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
+    LOGP_FIELD_NUMBER: _ClassVar[int]
+    TOP_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGP_FIELD_NUMBER: _ClassVar[int]
     turn: int
     start: int
     tokens: _containers.RepeatedScalarFieldContainer[int]
     seen: int
-    def __init__(self, turn: _Optional[int] = ..., start: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., seen: _Optional[int] = ...) -> None: ...
+    logp: _containers.RepeatedScalarFieldContainer[float]
+    top_token: _containers.RepeatedScalarFieldContainer[int]
+    top_logp: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, turn: _Optional[int] = ..., start: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., seen: _Optional[int] = ..., logp: _Optional[_Iterable[float]] = ..., top_token: _Optional[_Iterable[int]] = ..., top_logp: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("turn", "start", "count", "kind", "dtype", "shape", "payload")

@@ -1,0 +1,178 @@
+"""`conformance`: whether answers constrained to random JSON schemas are valid, and the same whatever drafts them; how
+fast they are beside unconstrained ones. On the virtual clock.
+
+An independent library checks the answers. One that was cut by the limit of tokens cannot be valid and counts apart.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from client.answer import Answer
+from client.answering import AnswerOptions
+from client.stats import combined, per
+from client.text import answer_text
+from common.models.tokenizer import Tokenizer
+from common.protocol.constraint import Grammar
+from common.protocol.messages import Constraint, FinishReason
+from netem.experiments.conformance.schemas import Schema, make_schema
+from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
+from netem.experiments.speed.runs import CODE, Asker, drawn, fault_of
+from netem.experiments.speed.systems import CLOUD_DECODING, PATIENT, System
+from netem.experiments.speed.testbed import Testbed, open_testbed
+from netem.links.profiles import find_profile
+from netem.virtual.client import DraftSetup
+from netem.virtual.clock import run_virtually
+
+SCHEMAS = 500
+QUICK_SCHEMAS = 24
+PROMPTS = 6
+TIMED = 40
+"""Of the schemas, those whose prompts are also answered without a constraint, in as many tokens."""
+
+MOST_TOKENS = 240
+LINK = "5g"
+SYSTEMS = (CLOUD_DECODING, replace(PATIENT, name="lookup", draft=DraftSetup("lookup")), replace(PATIENT, name="moa"))
+HEADINGS = ("system", "answers", "valid", "invalid", "cut", "as the first system", "tokens/s", "x unconstrained")
+
+Prompt = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A schema, and the prompt that is answered under it."""
+
+    schema: Schema
+    prompt: Prompt
+
+    @property
+    def constraint(self) -> Constraint:
+        return Constraint(Grammar.JSON_SCHEMA, json.dumps(self.schema))
+
+
+@dataclass(frozen=True)
+class SystemRun:
+    """The answers to all cases, and to the first `len(free)` prompts without a constraint."""
+
+    constrained: Sequence[Answer]
+    free: Sequence[Answer]
+
+    @property
+    def speeds(self) -> tuple[float, float]:
+        """Tokens per second of the constrained answers to the prompts that were timed, and of the others."""
+        timed = self.constrained[: len(self.free)]
+        constrained, free = (combined([each.stats for each in answers]) for answers in (timed, self.free))
+        return constrained.tokens_per_second, free.tokens_per_second
+
+
+async def measure(request: Request, advance: Advance) -> Report:
+    testbed = await asyncio.to_thread(open_testbed, request, PROMPTS)
+    prompts = testbed.prompts[CODE]
+    count = QUICK_SCHEMAS if request.quick else SCHEMAS
+    cases = [Case(make_schema(number), prompts[number % len(prompts)]) for number in range(count)]
+    runs: dict[str, SystemRun] = {}
+    for place, system in enumerate(SYSTEMS):
+        advance(system.name, place / len(SYSTEMS))
+        # In a thread: the virtual clock has an event loop of its own.
+        runs[system.name] = await asyncio.to_thread(run_system, testbed, system, cases, TIMED)
+    return make_report(runs, cases, testbed.server.offer.tokenizer)
+
+
+def run_system(testbed: Testbed, system: System, cases: Sequence[Case], timed: int) -> SystemRun:
+    """One client asks one question after the other."""
+
+    async def main() -> SystemRun:
+        async with testbed.server.serve() as engine:
+
+            async def ask(number: int, options: AnswerOptions) -> Answer:
+                asker = Asker(testbed, engine, system, options)
+                return await asker.ask(drawn(find_profile(LINK), number), cases[number].prompt)
+
+            options = system.options(MOST_TOKENS)
+            constrained = [await ask(at, replace(options, constraint=each.constraint)) for at, each in enumerate(cases)]
+            lengths = [len(answer.tokens) for answer in constrained[:timed]]
+            free = [await ask(at, system.options(length)) for at, length in enumerate(lengths)]
+            return SystemRun(constrained, free)
+
+    return run_virtually(main())
+
+
+def verdict(answer: Answer, schema: Schema, tokenizer: Tokenizer) -> str:
+    """`valid`, `invalid`, or `cut`."""
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+    if answer.finish_reason != FinishReason.END:
+        return "cut"
+    try:
+        value = json.loads(answer_text(tokenizer, answer.tokens))
+    except ValueError:
+        return "invalid"
+    checks = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    return "valid" if checks.is_valid(value) else "invalid"
+
+
+def make_report(runs: Mapping[str, SystemRun], cases: Sequence[Case], tokenizer: Tokenizer) -> Report:
+    first = next(iter(runs.values()))
+    results: dict[str, dict[str, Any]] = {}
+    for name, run in runs.items():
+        pairs = zip(run.constrained, cases, strict=True)
+        told = Counter(verdict(answer, case.schema, tokenizer) for answer, case in pairs)
+        same = sum(
+            answer.tokens == other.tokens for answer, other in zip(run.constrained, first.constrained, strict=True)
+        )
+        constrained, free = run.speeds
+        results[name] = {
+            **{kind: told[kind] for kind in ("valid", "invalid", "cut")},
+            "same": same,
+            "tokens": sum(len(answer.tokens) for answer in run.constrained),
+            "passes": sum(answer.stats.passes for answer in run.constrained),
+            "tokens_per_second": constrained,
+            "unconstrained_tokens_per_second": free,
+        }
+    return Report(
+        title="Answers constrained to random JSON schemas",
+        headings=HEADINGS,
+        rows=[_row(name, counted, len(cases)) for name, counted in results.items()],
+        remarks=(
+            f"{len(cases)} schemas of draft 2020-12 from a generator of keywords that llguidance supports; {PROMPTS} "
+            f"held-out prompts for code in turn, greedy, at most {MOST_TOKENS} tokens, over {LINK}.",
+            f"Speeds are those of the first {len(first.free)}, beside answers to the same prompts without a constraint "
+            "and of the same lengths; tokens without a choice count, as they are part of the answer.",
+            VIRTUAL_CLOCK,
+        ),
+        results={"stated_costs": VIRTUAL_COSTS, "clock": "virtual", "link": LINK, "systems": results},
+        draw=lambda axes: _draw(axes, results),
+        faults=_faults(runs, results, len(cases)),
+    )
+
+
+def _faults(runs: Mapping[str, SystemRun], results: Mapping[str, Mapping[str, Any]], count: int) -> list[str]:
+    faults = [fault for run in runs.values() for each in (*run.constrained, *run.free) if (fault := fault_of(each))]
+    for name, counted in results.items():
+        if counted["invalid"]:
+            faults.append(f"{counted['invalid']} finished answers of {name} do not fit their schemas")
+        if counted["same"] < count:
+            faults.append(f"{count - counted['same']} answers of {name} differ from the first system's")
+    return faults
+
+
+def _row(name: str, counted: Mapping[str, Any], count: int) -> list[str]:
+    speed, free = counted["tokens_per_second"], counted["unconstrained_tokens_per_second"]
+    kinds = (str(counted[kind]) for kind in ("valid", "invalid", "cut", "same"))
+    return [name, str(count), *kinds, f"{speed:.1f}", f"{per(speed, free):.2f}"]
+
+
+def _draw(axes: Any, results: Mapping[str, Mapping[str, Any]]) -> None:
+    for place, (label, key) in enumerate(
+        (("without a constraint", "unconstrained_tokens_per_second"), ("constrained", "tokens_per_second"))
+    ):
+        speeds = [counted[key] for counted in results.values()]
+        axes.bar([at + 0.4 * place for at in range(len(results))], speeds, 0.36, label=label)
+    axes.set_xticks([at + 0.2 for at in range(len(results))], list(results))
+    axes.set_ylabel("committed tokens per second")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,158 @@
+"""What becomes of a request before any server is asked: real grammars and formats, and a client that reaches nobody."""
+
+from types import SimpleNamespace
+
+import pytest
+from starlette.testclient import TestClient
+
+from client.answering import AnswerOptions, find_policy
+from client.endpoint.access_checks import access_rules_for
+from client.endpoint.answer_parsers.answer_format import find_syntax
+from client.endpoint.app import OpenAiPaths, make_app
+from client.endpoint.faults import FaultError
+from client.endpoint.ollama_paths import OllamaPaths
+from client.endpoint.openai_requests import read_chat
+from client.endpoint.responses_paths import ResponsesPaths
+from client.endpoint.service import EndpointDefaults, Service, WhenOffline
+from common.protocol.sampling import Sampling
+from tests.client.endpoint.answer_parsers.test_answer_grammars import ADD, LOOK, Setting
+
+TEMPLATE = "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}Hi"
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+STRICT = {**ADD, "function": {**ADD["function"], "strict": True}}
+
+
+class ReachedError(Exception):
+    """An answer has begun."""
+
+
+class NoPool:
+    def __init__(self):
+        self.asked = 0
+
+    def conversation(self, *_, **__):
+        self.asked += 1
+        raise ReachedError
+
+
+def service(syntax: str, pool: NoPool, *, strict: bool = False, note: str = "") -> Service:
+    setting = Setting("hermes", special=True)
+    setting.tokenizer.chat_template = TEMPLATE
+    description = SimpleNamespace(
+        end_tokens={setting.end},
+        context=1 << 17,
+        vocab_size=len(setting.tokenizer),
+        logprobs=True,
+        model="m",
+        fingerprint="f",
+    )
+    client = SimpleNamespace(
+        tokenizer=setting.tokenizer,
+        description=description,
+        manifest=SimpleNamespace(id="d"),
+        constrain=setting._grammars,
+        require_rule=lambda _: None,
+    )
+    defaults = EndpointDefaults(
+        AnswerOptions(find_policy("stream"), 9), None, WhenOffline.ANSWER, find_syntax(syntax), strict, note
+    )
+    return Service(client, pool, defaults, lambda _: None)
+
+
+def choices(body: dict, syntax: str = "hermes", **settings):
+    return service(syntax, NoPool(), **settings).choices(read_chat({**BODY, **body}, Sampling(seed=1)))
+
+
+def tools(count: int, described: int) -> list[dict]:
+    """Strict tools whose parameters have a description of so many characters."""
+    function = STRICT["function"]
+    schema = {**function["parameters"], "description": "x" * described}
+    named = ({**function, "name": f"add_{place}", "parameters": schema} for place in range(count))
+    return [{"type": "function", "function": each} for each in named]
+
+
+def test_a_schema_that_could_end_the_process_is_refused():
+    chained = {str(place): {"$ref": f"#/$defs/{place + 1}"} for place in range(3000)}
+    schema = {"$defs": {**chained, "3000": {"type": "null"}}, "$ref": "#/$defs/0"}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    with pytest.raises(FaultError, match="more than the 32768 allowed") as refused:
+        choices({"response_format": form})
+    assert refused.value.fault.parameter == "response_format"
+    calls = [{**STRICT, "function": {**STRICT["function"], "parameters": schema}}]
+    with pytest.raises(FaultError, match="more than the 12288 allowed") as refused:
+        choices({"tools": calls, "tool_choice": "required"})
+    assert refused.value.fault.parameter == "tools"
+
+
+def test_descriptions_do_not_count_in_schemas_of_strict_tools():
+    (choice,) = choices({"tools": tools(10, described=2000)})
+    assert choice.unheeded == ()
+    assert choice.options.constraint is not None
+
+
+def test_strict_tools_that_are_too_many_are_free_which_is_told_or_refused():
+    many = {"tools": tools(90, described=0)}
+    (choice,) = choices(many)
+    assert choice.options.constraint is None
+    assert choice.unheeded == tuple(f"tools[{place}].function.strict" for place in range(90))
+    with pytest.raises(FaultError, match="too long for one constraint") as refused:
+        choices(many, strict=True)
+    assert refused.value.fault.parameter == "tools[0].function.strict"
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "named"),
+    [
+        ("/v1/chat/completions", {**BODY, "tools": [LOOK, STRICT]}, "tools[1].function.strict"),
+        (
+            "/v1/responses",
+            {"model": "m", "input": "Hi", "tools": [{"type": "function", **STRICT["function"]}]},
+            "tools[0].strict",
+        ),
+    ],
+)
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_tools_without_effect_are_named_before_an_answer_begins(path, asked, named, strict):
+    pool = NoPool()
+    models = SimpleNamespace(find=lambda _: service("llama3-json", pool, strict=strict))
+    paths = (OpenAiPaths(models, Sampling(seed=0), dict), ResponsesPaths(models, Sampling(seed=0)))
+    app = make_app([route for each in paths for route in each.routes()], access_rules_for("127.0.0.1", None))
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        answer = client.post(path, json=asked)
+    if strict:
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, named)
+        assert pool.asked == 0
+    else:
+        assert pool.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "is_read"),
+    [
+        ("/v1/chat/completions", {**BODY, "stream": True}, True),
+        ("/v1/chat/completions", BODY, False),
+        ("/v1/completions", {"model": "m", "prompt": "Hi", "stream": True}, False),
+        ("/v1/responses", {"model": "m", "input": "Hi", "stream": True}, False),
+        ("/api/chat", {**BODY, "stream": True}, True),
+        ("/api/generate", {"model": "m", "prompt": "Hi", "stream": True}, False),
+    ],
+)
+def test_the_line_of_a_drafts_answer_is_in_streamed_chats_alone(path, asked, is_read):
+    notes = []
+
+    serving = service("hermes", NoPool(), note="(alone)")
+    choices_of = serving.choices
+
+    def record(request):
+        made = choices_of(request)
+        notes.extend(choice.offline_note for choice in made)
+        return made
+
+    serving.choices = record
+    models = SimpleNamespace(find=lambda _: serving)
+    defaults = Sampling(seed=0)
+    paths = OpenAiPaths(models, defaults, dict), ResponsesPaths(models, defaults), OllamaPaths(models, defaults)
+    app = make_app([route for each in paths for route in each.routes()], access_rules_for("127.0.0.1", None))
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        client.post(path, json=asked)
+    assert notes == ["\n\n(alone)" if is_read else ""]

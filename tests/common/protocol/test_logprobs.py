@@ -1,0 +1,81 @@
+"""Log-probabilities on the wire are possible ones, and a server keeps those that its client may not have."""
+
+from dataclasses import replace
+
+import pytest
+
+from common.protocol.checks import check_logprobs, check_settings
+from common.protocol.errors import PeerError
+from common.protocol.logprobs import LEAST_LOGPROB, MAX_TOP_LOGPROBS, TokenLogprobs, UnacknowledgedLogprobs
+from common.protocol.messages import Commit, Settings
+from common.protocol.server_session import ServerSession
+from tests.common.protocol.fakes import terms
+from tests.common.protocol.test_server_session import open_frame
+
+VOCAB = 9
+ROW = TokenLogprobs(-1.5, ((3, -0.5), (4, -1.5)))
+COMMIT = Commit(0, 2, (4, 3), logprobs=(ROW, replace(ROW, logp=-0.5)))
+ASKED = Settings(9, top_logprobs=2)
+
+
+def test_what_was_asked_for_is_taken():
+    check_logprobs(COMMIT, ASKED, VOCAB)
+    check_logprobs(replace(COMMIT, logprobs=()), Settings(9), VOCAB)
+
+
+def test_a_vocabulary_smaller_than_what_is_asked_for_is_told_whole():
+    row = TokenLogprobs(0.0, ((1, 0.0), (0, LEAST_LOGPROB)))
+    check_logprobs(Commit(0, 2, (1,), logprobs=(row,)), replace(ASKED, top_logprobs=5), 2)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        replace(ROW, logp=0.1),
+        replace(ROW, logp=float("nan")),
+        replace(ROW, logp=-10000.0),
+        replace(ROW, top=((3, -0.5), (4, 0.5))),
+        replace(ROW, top=((3, -0.5),)),
+        replace(ROW, top=((3, -0.5), (3, -0.5))),
+        replace(ROW, top=((3, -0.5), (VOCAB, -0.5))),
+        replace(ROW, top=((3, -0.5), (4, -1.5), (5, -2.0))),
+    ],
+)
+def test_impossible_ones_are_the_servers_fault(row):
+    with pytest.raises(PeerError, match="cannot be"):
+        check_logprobs(replace(COMMIT, logprobs=(ROW, row)), ASKED, VOCAB)
+
+
+def test_missing_ones_are_told_from_unwanted_ones():
+    with pytest.raises(PeerError, match="older release"):
+        check_logprobs(replace(COMMIT, logprobs=()), ASKED, VOCAB)
+    with pytest.raises(PeerError, match="not asked for"):
+        check_logprobs(COMMIT, Settings(9), VOCAB)
+
+
+@pytest.mark.parametrize("count", [-1, MAX_TOP_LOGPROBS + 1])
+def test_a_wish_out_of_range_is_refused(count):
+    with pytest.raises(PeerError, match="from 0 to 20"):
+        check_settings(Settings(9, top_logprobs=count))
+
+
+def test_a_new_stream_repeats_those_that_did_not_arrive():
+    opened = open_frame(settings=Settings(20, top_logprobs=0))
+    server = ServerSession(opened, terms(), 0.0)
+    rows = [TokenLogprobs(-float(place)) for place in range(1, 5)]
+    for row, token in zip(rows, (4, 5, 6), strict=False):
+        commit, *_ = server.complete(server.plan(9), [token], 1.0, [row]).replies
+        assert commit.logprobs == (row,)
+    known = replace(opened, tokens=(*opened.tokens, 4))
+    _, repeated = server.reopen(known, 2.0)
+    assert (repeated.tokens, repeated.logprobs) == ((5, 6), tuple(rows[1:3]))
+
+
+def test_what_was_acknowledged_is_forgotten():
+    rows = [TokenLogprobs(-float(place)) for place in range(6)]
+    kept = UnacknowledgedLogprobs()
+    kept.commit(10, rows[:4])
+    kept.acknowledge(12)
+    kept.commit(14, rows[4:])
+    assert kept.since(0) == tuple(rows[2:])
+    assert kept.since(15) == (rows[5],)

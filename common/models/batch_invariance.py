@@ -5,14 +5,15 @@ Attention is `exact_attention.py`'s; here are the layers around it. Each kind of
 computes the same rows in calls of many sizes, and packed passes the same text in different pieces, beside other
 sessions and as nodes of a tree. All bits must be equal. Results in few bits hide the order of summation, so linear
 layers are tried with weights for which every sum would be 0 without rounding: what is left is rounding alone. How many
-rows an expert gets is for its router to say, so that experts must do without a multiple. Grouped kernels compute all
-experts in one call, in which the place of one's rows depends on the others' number; exact passes run one expert after
-another ("eager"), whose products can be measured.
+rows an expert gets is for its router to say, so that the rows of its products are filled up (`expert_rows.py`). Grouped
+kernels compute all experts in one call, in which the place of one's rows depends on the others' number; exact passes
+run one expert after another ("eager"), whose products can be measured.
 
 It may not know families, options or who asks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,13 +24,14 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from common.models.exact_attention import ExactAttention
+from common.models.expert_rows import WholeBlocks, compute_whole_blocks, experts_of, undo_whole_blocks
 from common.models.packed import PackedModel
 from common.models.page_tasks import PAGE
 from common.models.segment import Segment
 
 MULTIPLES = (1, 4, 16, 64)
-"""What is tried, in this order. On an AMD EPYC (Zen 5) float16 needs 1, bfloat16 1 or 16, float32 4, or 16 with two
-threads."""
+"""What is tried, in this order. On an AMD EPYC (Zen 5) float16 needs 1, bfloat16 1, 16 or, for routers, 64, float32 4,
+or 16 with two threads."""
 
 _ROWS = (1, 2, 3, 4, 6, 8, 16, 24, 33, 64, 100, 128, 200, 256, 512)
 _MOST_OUTPUTS = 32_768
@@ -51,30 +53,35 @@ RowWise: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 @dataclass(frozen=True, eq=False)
 class _Probe:
     """A function of rows, and rows `[most rows, features]` for it. `any_count`: the model calls it with any number of
-    rows, whatever a pass has."""
+    rows, whatever a pass has. `of_experts`: its products are filled up to a multiple."""
 
     compute: RowWise
     rows: torch.Tensor
     any_count: bool = False
+    of_experts: bool = False
 
 
 @torch.inference_mode()
 def row_multiple(model: PreTrainedModel) -> int | None:
     """The first of `MULTIPLES` with which all agrees; `None` where none does. Passes take over the model.
 
-    Where there is one, the model's experts stay as they were measured: eager."""
+    Where there is one, the model's experts stay as they were measured: eager, in whole blocks of so many rows."""
     experts = model.get_experts_implementation()
     model.set_experts_implementation("eager")
     probes = list(_probes(model))
     for multiple in MULTIPLES:
-        if all(_is_row_wise(probe, multiple) for probe in probes) and _passes_agree(model, multiple):
-            return multiple
+        if all(_is_row_wise(probe, multiple) for probe in probes):
+            compute_whole_blocks(model, multiple)
+            if _passes_agree(model, multiple):
+                return multiple
+            undo_whole_blocks(model)
     model.set_experts_implementation(experts)
     return None
 
 
 def _is_row_wise(probe: _Probe, multiple: int) -> bool:
-    return is_row_wise(probe.compute, probe.rows, 1 if probe.any_count else multiple)
+    with WholeBlocks(multiple) if probe.of_experts else nullcontext():
+        return is_row_wise(probe.compute, probe.rows, 1 if probe.any_count else multiple)
 
 
 def is_row_wise(compute: RowWise, rows: torch.Tensor, multiple: int) -> bool:
@@ -133,24 +140,24 @@ def _probes(model: PreTrainedModel) -> Iterator[_Probe]:
 def _mixture_probes(model: PreTrainedModel, random: Callable[..., torch.Tensor]) -> Iterator[_Probe]:
     """Of mixtures of experts, one for each shape of a matrix. Experts' are parameters of three dimensions, which some
     families store transposed; those of routers belong to no linear layer."""
+    mixtures = set(experts_of(model))
     experts: dict[torch.Size, nn.Parameter] = {}
     routers: dict[torch.Size, nn.Parameter] = {}
     for module in model.modules():
         own = [each for each in module.parameters(recurse=False) if each.is_floating_point()]
-        stacked = [each for each in own if each.dim() == 3]
-        experts |= {each.shape[1:]: each for each in stacked}
-        if not stacked and not isinstance(module, nn.Linear | nn.Embedding):
+        if module in mixtures:
+            experts |= {each.shape[1:]: each for each in own if each.dim() == 3}
+        elif not isinstance(module, nn.Linear | nn.Embedding):
             routers |= {each.shape: each for each in own if each.dim() == 2}
     for weight in routers.values():
-        yield _matrix_probe(*_cancelling(weight, random))
+        weights, inputs = _cancelling(weight, random)
+        yield _Probe(partial(linear, weight=weights), inputs)
     for weight in experts.values():
-        yield _matrix_probe(*_cancelling(weight[0], random), any_count=True)
+        weights, inputs = _cancelling(weight[0], random)
+        yield _Probe(partial(linear, weight=weights), inputs, any_count=True, of_experts=True)
         weights, inputs = _cancelling(weight[0].T, random)
-        yield _Probe(partial(torch.matmul, other=weights.T.contiguous()), inputs, any_count=True)
-
-
-def _matrix_probe(weights: torch.Tensor, inputs: torch.Tensor, any_count: bool = False) -> _Probe:
-    return _Probe(lambda entering: linear(entering, weights), inputs, any_count)
+        multiply = partial(torch.matmul, other=weights.T.contiguous())
+        yield _Probe(multiply, inputs, any_count=True, of_experts=True)
 
 
 def _cancelling(weight: torch.Tensor, random: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:

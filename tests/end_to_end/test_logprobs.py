@@ -92,7 +92,7 @@ async def ask(setting, kind, settings):
 )
 async def test_they_are_the_models_own(setting, rule, sampling, kind):
     passes = setting.server.counters.passes
-    asked = Settings(LENGTH, rule, idle="patient", sampling=sampling, top_logprobs=TOP)
+    asked = Settings(LENGTH, rule, idle="lockstep", sampling=sampling, top_logprobs=TOP)
     answer, rows = await ask(setting, kind, asked)
     setting.check(answer, rows)
     if kind == "independent":

@@ -17,11 +17,14 @@ are dead, except that they too alias a child with their token.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
-from common.protocol.tree_rows import GrowingRows, TreeRows, in_order
+from common.protocol.tree_rows import TreeRows, rows_of
 from common.protocol.views import NodeView, Proposal, TreeView
+
+_score = attrgetter("score")
 
 FIRST_SERVER_NODE_ID = 1 << 62
 """Ids from here on belong to server-drafted nodes, which no Grow brought and no frame names."""
@@ -53,7 +56,7 @@ class Node:
         self.children: dict[int, Node] = {}
         self.grown_by = 0  # the number of the Grow that brought the first of the children
         self.aliases: list[int] = []
-        self.row = 0  # among those of its tree, in the order in which they came
+        self.row = 0  # of those of its tree, when they were made
 
     def below(self) -> "set[Node]":
         """Everything below this node."""
@@ -80,7 +83,6 @@ class TokenTree:
         self._rows: TreeRows | None = None  # of the nodes as they are now, once they are asked for
         self._last_server_node_id = FIRST_SERVER_NODE_ID - 1
         self.root = self._fresh_root()
-        self._growing: GrowingRows | None = None  # once rows are asked for: a client never asks
 
     @property
     def frontier(self) -> int:
@@ -104,9 +106,7 @@ class TokenTree:
     def rows(self) -> TreeRows:
         """Root and live nodes as arrays, made once for each state of the tree."""
         if self._rows is None:
-            if self._growing is None:
-                self._growing = self._collect_rows()
-            self._rows = in_order(self._growing, self.grouped)
+            self._rows = self._make_rows()
         return self._rows
 
     def view(self) -> TreeView:
@@ -216,7 +216,7 @@ class TokenTree:
         live = self.root.below()
         self._size = len(live)
         self._live = {id_: node for id_, node in self._live.items() if node in live} if live else {}
-        self._rows = self._growing = None
+        self._rows = None
         return carried
 
     def forget(self, frontier: int) -> None:
@@ -233,15 +233,28 @@ class TokenTree:
         self._live = {}
         self._committed = {}
         self.root = self._fresh_root()
-        self._rows = self._growing = None
+        self._rows = None
 
-    def _collect_rows(self) -> GrowingRows:
-        rows = GrowingRows(self.root.token, self.root.score)
-        self.root.row = 0
-        for node in self.nodes():
-            above = node.parent or self.root
-            node.row = rows.add(above.row, node.token, node.score, node.draw)
-        return rows
+    def _make_rows(self) -> TreeRows:
+        nodes = list(self.nodes())
+        if not self.grouped:
+            # Stable, and no node is likelier than its parent: parents stay first.
+            nodes.sort(key=_score, reverse=True)
+        nodes.insert(0, self.root)
+        for row, node in enumerate(nodes):
+            node.row = row
+        parents = [-1 if node.parent is None else node.parent.row for node in nodes]
+        draws = {}
+        if self.grouped:
+            draws = {node.parent.row: node.draw for node in nodes if node.parent and node.draw}
+        return rows_of(
+            [node.token for node in nodes],
+            parents,
+            [node.position - self.root.position for node in nodes],
+            [node.score - self.root.score for node in nodes],
+            draws,
+            self.grouped,
+        )
 
     def _fresh_root(self) -> Node:
         return Node(0, None, self.tokens[-1], self.frontier - 1, 0.0)
@@ -277,8 +290,6 @@ class TokenTree:
         node = Node(grown.id, parent, grown.token, parent.position + 1, score, grown.draw)
         parent.children[grown.token] = node
         self._rows = None
-        if self._growing is not None:
-            node.row = self._growing.add(parent.row, node.token, score, node.draw)
         self._live[grown.id] = node
         self._size += 1
         return node

@@ -1,12 +1,10 @@
-"""A token tree as the rows of a pass: flat arrays, which grow with the tree and are put into order when a pass is
-planned.
+"""A token tree as the rows of a pass: flat arrays, made when a pass is planned.
 
 It may not know ids, aliases or who proposed a node (`tree.py`), nor which rows a pass takes (`selection.py`).
 """
 
 import math
-from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,52 +42,19 @@ class TreeRows:
         return len(self.tokens)
 
 
-class GrowingRows:
-    """Root and nodes of one tree in the order in which they came, the root first. A row is the index of an entry."""
-
-    __slots__ = ("chances", "depths", "draws", "parents", "root_score", "scores", "tokens")
-
-    def __init__(self, root_token: int, root_score: float):
-        self.root_score = root_score
-        self.tokens = array("q", (root_token,))
-        self.parents = array("q", (-1,))
-        self.depths = array("q", (0,))
-        self.scores = array("d", (root_score,))
-        self.chances = array("d", (1.0,))
-        self.draws: dict[int, Draw] = {}
-        """What the children of a row were drawn from."""
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def add(self, parent: int, token: int, score: float, draw: Draw | None) -> int:
-        """The row of a node below the row `parent`; no node is likelier than its parent."""
-        row = len(self.tokens)
-        self.tokens.append(token)
-        self.parents.append(parent)
-        self.depths.append(self.depths[parent] + 1)
-        self.scores.append(score)
-        # Not numpy's, whose last bit depends on the processor.
-        self.chances.append(math.exp(score - self.root_score))
-        if draw is not None:
-            self.draws[parent] = draw
-        return row
-
-
-def in_order(rows: GrowingRows, grouped: bool) -> TreeRows:
-    """The rows as a pass takes them; `grouped` says whether siblings are one group."""
-    scores = np.array(rows.scores)
-    # Stable, and no node is likelier than its parent: parents stay first.
-    order = np.arange(len(scores)) if grouped else np.argsort(-scores, kind="stable")
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    above = np.array(rows.parents)[order]
-    tokens = np.array(rows.tokens)[order]
-    parents = np.where(above < 0, -1, places[above])
-    depths = np.array(rows.depths)[order]
-    logps = (scores - rows.root_score)[order]
-    chances = np.array(rows.chances)[order]
-    for column in (tokens, parents, depths, logps, chances):
+def rows_of(
+    tokens: Sequence[int],
+    parents: Sequence[int],
+    depths: Sequence[int],
+    logps: Sequence[float],
+    draws: Mapping[int, Draw],
+    grouped: bool,
+) -> TreeRows:
+    """Of columns in the order of the rows, the root's first."""
+    # Not numpy's exp, whose last bit depends on the processor.
+    chances = np.array([math.exp(logp) for logp in logps])
+    integers = np.array((tokens, parents, depths), dtype=np.int64)
+    claimed = np.array(logps)
+    for column in (integers, claimed, chances):
         column.setflags(write=False)
-    draws = dict(rows.draws) if grouped else {}
-    return TreeRows(tokens, parents, depths, int(depths.max()), logps, chances, grouped, draws)
+    return TreeRows(*integers, max(depths), claimed, chances, grouped, draws)

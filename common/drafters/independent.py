@@ -16,8 +16,8 @@ def load(config: DrafterConfig) -> DrafterFactory:
     model = load_causal_lm_for(config)
 
     def make() -> TreeDrafter:
-        network = IndependentNetwork(PackedModel(model, config.context + SPARE_SLOTS), config.vocab_size)
-        return TreeDrafter(network, config.expansion, config.ranking)
+        packed = PackedModel(model, config.context + SPARE_SLOTS, on_demand=True)
+        return TreeDrafter(IndependentNetwork(packed, config.vocab_size), config.expansion, config.ranking)
 
     return make
 

@@ -49,13 +49,15 @@ class PackedModel:
         prepacked: bool = False,
         row_multiple: int = 1,
         graphs: PassGraphs | None = None,
+        on_demand: bool = False,
     ) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
         `taps` those that enter these layers, or leave the last one where it is the number of layers. `backend` computes
         attention; without one, that of the model's device does. `prepacked` lays weights out for passes where that is
         faster. Passes are filled up to a multiple of `row_multiple` rows, and so are the rows whose logits are wanted.
         With `graphs`, for a `row_multiple` of 1, passes that have a bucket are filled up to it and replayed as
-        graphs; the others are launched kernel by kernel.
+        graphs; the others are launched kernel by kernel. `on_demand`: K/V take memory as slots are written, which suits
+        a context that is seldom full.
 
         Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
         capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
@@ -70,7 +72,8 @@ class PackedModel:
         self._backend = backend
         self._graphs = graphs
         # Rows that fill a bucket up write into one more slot.
-        self.pool = pool_for(model, capacity, keep_hidden, taps, padding_slots=0 if graphs is None else 1)
+        padding_slots = 0 if graphs is None else 1
+        self.pool = pool_for(model, capacity, keep_hidden, taps, on_demand=on_demand, padding_slots=padding_slots)
         self._limits = PlanLimits(
             capacity=capacity,
             vocabulary=model.config.vocab_size,

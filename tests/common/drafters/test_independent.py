@@ -1,6 +1,8 @@
 """The independent drafter proposes its model's likeliest tokens, and computes no token twice."""
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,10 +10,11 @@ import torch
 from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.independent import IndependentNetwork
+from common.drafters.load import DrafterConfig, load_drafter
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
-from common.protocol.messages import Finished, FinishReason, Settings
+from common.protocol.messages import Finished, FinishReason, Settings, StateRequest
 from tests.common.drafters.growing import Growing
 from tests.families import make_checkpoint
 
@@ -131,3 +134,14 @@ def test_slots_are_given_back(checkpoint):
     growing.draft()
     held = len(growing.session.tree.tokens) + 30
     assert drafter._slots.capacity - drafter._slots.free <= held
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's files about this process")
+def test_a_long_context_takes_memory_only_as_it_is_filled(checkpoint):
+    """The K/V of the whole context would be 3 GB."""
+    drafter = load_drafter(
+        "independent", DrafterConfig(checkpoint, "cpu", "float32", 8 << 20, VOCAB, StateRequest("independent"))
+    )
+    assert drafter._network._model.pool.nbytes > 1 << 31
+    resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+    assert resident < 1 << 31

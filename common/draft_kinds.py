@@ -62,6 +62,12 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         DraftKind(
             "eagle3", "an EAGLE-3 draft: one layer over hidden states of three target layers", DraftParts.ON_TAIL, FUSED
         ),
+        DraftKind(
+            "block",
+            "a block draft: a Mixture of Attentions draft that predicts many positions in one forward",
+            DraftParts.ON_TAIL,
+            LSA,
+        ),
         DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("medusa", "Medusa heads on the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("independent", "a small model of its own, distilled from the target", DraftParts.CAUSAL_LM),

@@ -5,11 +5,13 @@ from typing import TypeVar
 
 import torch
 
+from common.draft_models.block import BlockConfig, BlockDraft, save_block
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.eagle3 import Eagle3Config, Eagle3Draft, save_eagle3
 from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
-from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa, save_moa
+from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
+from common.draft_models.moa import save_moa
 from common.models.checkpoint import load_config
 from common.models.families import key_width
 from common.models.fingerprint import fingerprint
@@ -43,6 +45,19 @@ def make_moa_draft(
     halves = {depth: _shaken(MoaDraft(config, depth)) for depth in depths}
     save_moa(directory, fingerprint(target), config, halves, _shaken(make_lsa(config)))
     return directory
+
+
+def make_block_draft(directory: Path, target: Path, *, length: int = 4, seed: int = 0) -> Path:
+    """Saves a random `block` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    config = block_config_for(target, length)
+    save_block(directory, fingerprint(target), config, _shaken(BlockDraft(config)), _shaken(make_lsa(config.trunk)))
+    return directory
+
+
+def block_config_for(target: Path, length: int) -> BlockConfig:
+    trunk = moa_config_for(target, (0,))
+    return BlockConfig(trunk, length, across=trunk.ca, correction=8)
 
 
 def make_eagle_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:

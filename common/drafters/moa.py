@@ -13,11 +13,12 @@ import torch
 
 from common.codec import decode
 from common.draft_models.layers import full_attention
-from common.draft_models.moa import KIND, MoaDraft, load_moa
+from common.draft_models.mixture_of_attentions import MoaDraft
+from common.draft_models.moa import KIND, load_moa
 from common.draft_models.vocabulary import trim_head
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
-from common.drafters.received import ReceivedStates, TailKeyValues
+from common.drafters.received import ReceivedStates, TailKeyValues, nothing_received
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
@@ -101,14 +102,10 @@ class MoaNetwork:
 
     def _look_back(self, read: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         received = self._received
-        attention = full_attention if len(received) else _nothing_received
+        attention = full_attention if len(received) else nothing_received
         return self._draft.look_back(read, positions, attention, received.keys_values())
 
     def _through_tail(self, plan: PassPlan, hidden: torch.Tensor) -> torch.Tensor:
         context = PassContext(self._tail_values.spare_arrived(plan), self._tail_values.pool)
         out = run_layers(self._tail, context, plan.positions, hidden)[0]
         return out.index_select(0, plan.wanted_rows)
-
-
-def _nothing_received(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    return queries.new_zeros(queries.shape[0], queries.shape[2], queries.shape[1] * queries.shape[3])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from common.draft_models.moa import MoaDraft
+from common.draft_models.mixture_of_attentions import MoaDraft
 from common.drafters.drafter import NOTHING
 from common.models.attention import pool_for
 from common.models.decoder import CausalLm
@@ -90,3 +90,8 @@ class TailKeyValues:
 
     def forget(self, keep: int) -> None:
         self._arrived_C[keep:] = False
+
+
+def nothing_received(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """An `Attention` to no source."""
+    return queries.new_zeros(queries.shape[0], queries.shape[2], queries.shape[1] * queries.shape[3])

@@ -16,14 +16,14 @@ from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.models.bundles import write_bundle
 from server.models.offer import make_offer
-from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.drafts import make_block_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.end_to_end.in_memory import CONTEXT, LocalServer
 from tests.families import FAMILIES, make_checkpoint
 
 VOCAB = 300
 LENGTH = 16
 PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 100))]
-SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("eagle", 0), ("medusa", 0)]
+SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("block", 0), ("eagle", 0), ("medusa", 0)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,12 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     where = tmp_path_factory.mktemp(name)
     tied, sharded = name in ("llama", "qwen3"), name in ("mistral", "qwen3")
     target = make_checkpoint(where / "target", name, tied=tied, sharded=sharded, vocab=VOCAB)
-    makers = {"moa": make_moa_draft, "eagle": make_eagle_draft, "medusa": make_medusa_draft}
+    makers = {
+        "moa": make_moa_draft,
+        "block": make_block_draft,
+        "eagle": make_eagle_draft,
+        "medusa": make_medusa_draft,
+    }
     drafts = [make(where / kind, target) for kind, make in makers.items()]
     offer = make_offer(str(target), tuple(map(str, drafts)))
     for bundle in offer.drafts:

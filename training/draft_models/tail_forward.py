@@ -2,20 +2,24 @@
 predicted hidden states, with attention to the target's own K/V up to each query's newest state and to the predictions'
 K/V beyond.
 
-What may live here: the attention of such a forward and the call that uses it. It may not know how hidden states are
-predicted, nor any loss, nor how a family scores.
+What may live here: the tail, the attention of such a forward and the call that uses it. It may not know how hidden
+states are predicted, nor any loss, nor how a family scores.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from transformers import PreTrainedModel
 
+from common.draft_models.tail import load_tail, write_tail
 from common.models.attention import run_layers, take_over
 from common.models.attention_kernels import attention
 from common.models.layer_attention import Scoring
+from training.draft_models.features import FrozenTarget
 
 # Shape letters: R rows, T columns, E hidden size, N layers, X width of a layer's keys, H query heads, K key/value
 # heads, D their size.
@@ -66,3 +70,10 @@ def through_tail(tail: PreTrainedModel, hidden: torch.Tensor, sources: TwoSource
     columns = hidden.shape[1]
     positions = torch.arange(columns, device=hidden.device)[None].expand(len(hidden), columns)
     return run_layers(tail, sources, positions, hidden)
+
+
+def frozen_tail(target: FrozenTarget, depth: int) -> PreTrainedModel:
+    """The target's embedding, last `depth` layers and head, as a client loads them."""
+    with TemporaryDirectory() as folder:
+        write_tail(target.directory, depth, Path(folder))
+        return load_tail(Path(folder), depth, target.device, target.model.dtype)

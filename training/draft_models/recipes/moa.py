@@ -10,18 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import nn
 from torch.nn.functional import kl_div, log_softmax, smooth_l1_loss
-from transformers import PreTrainedModel
 
 from common.draft_models.exporters import KeyValueExporter, LsaExporter, StateExporter
 from common.draft_models.layers import masked_attention
-from common.draft_models.lsa import LayerMixture
-from common.draft_models.moa import KIND, MoaDraft, make_lsa, save_moa
-from common.draft_models.tail import load_tail, write_tail
+from common.draft_models.mixture_of_attentions import MoaDraft, make_lsa
+from common.draft_models.moa import KIND, save_moa
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.moa import MoaNetwork
@@ -31,9 +28,10 @@ from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received
+from training.draft_models.mixed_states import mixed_states
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
-from training.draft_models.tail_forward import TwoSources, through_tail
+from training.draft_models.tail_forward import TwoSources, frozen_tail, through_tail
 from training.draft_models.token_counts import TokenCounts
 
 # Shape letters: R rows, T columns, P learned places, L target layers, W state width, E hidden size, V vocabulary.
@@ -88,7 +86,7 @@ class MoaRecipe:
         self._published = published
         self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing, alone=alone)
         self._weights = PUBLISHED_WEIGHTS if published else MoaLossWeights()
-        self._tails = {depth: _frozen_tail(target, depth) for depth in depths}
+        self._tails = {depth: frozen_tail(target, depth) for depth in depths}
         if not published:
             for depth, draft in self.drafts.items():
                 warm_start(draft, target, depth)
@@ -98,7 +96,7 @@ class MoaRecipe:
         assert features.logits is not None
         self.counts.add(batch)
         received = draw_received(batch, self._lags)
-        states = self._states(batch, features.key_values, moment)
+        states = mixed_states(self.lsa, batch, features.key_values, moment)
         sees = causal(batch.ids)
         # The paper's curriculum: at first self-attention often sees only what the state does not cover.
         if self._published and torch.rand(()) >= 2 * moment.share:
@@ -119,16 +117,6 @@ class MoaRecipe:
         total = self._weights.divergence * divergence + self._weights.distance * distance
         by_depth = zip(self.drafts, divergences, strict=True)
         return LossParts(total, {f"kl n={depth}": each.detach() for depth, each in by_depth})
-
-    def _states(self, batch: Batch, key_values: torch.Tensor, moment: Moment) -> torch.Tensor:
-        """The state that the server would send for every token, `[R, T, W]`, zeros at padding."""
-        filled = batch.filled
-        layers = key_values.permute(1, 2, 0, 3)[filled]
-        if moment.step == 0 and isinstance(self.lsa, LayerMixture):
-            self.lsa.calibrate(layers)
-        mixed: torch.Tensor = self.lsa(layers)
-        states = mixed.new_zeros(*filled.shape, mixed.shape[-1])
-        return states.masked_scatter(filled[..., None], mixed)
 
     def _predict(
         self, draft: MoaDraft, batch: Batch, states: torch.Tensor, sees: torch.Tensor, received: Received
@@ -205,9 +193,3 @@ def build(
 
 def _distance(predicted: torch.Tensor, wanted: torch.Tensor, learn: torch.Tensor) -> torch.Tensor:
     return smooth_l1_loss(predicted[learn].float(), wanted[learn].float())
-
-
-def _frozen_tail(target: FrozenTarget, depth: int) -> PreTrainedModel:
-    with TemporaryDirectory() as folder:
-        write_tail(target.directory, depth, Path(folder))
-        return load_tail(Path(folder), depth, target.device, target.model.dtype)

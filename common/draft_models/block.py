@@ -1,0 +1,131 @@
+"""`block`, our own: one forward proposes the tokens of many positions. It is the client's half of Mixture of Attentions
+(Zimmer et al. 2025, arXiv 2410.03804) with masked positions behind the last token, as in block diffusion drafting
+(DFlash, arXiv 2602.06036), and a small recurrent correction along the path that a tree takes through them (Hydra,
+Ankner et al. 2024, arXiv 2402.05109, conditions its heads in this way).
+
+What may live here: the client's network, its configuration, and how a draft is saved and loaded. The server's half is
+that of `moa`, so that the same draft state travels. It may not know losses, caches, trees or the target's head.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch.nn.functional import silu
+
+from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
+from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm, full_attention
+from common.draft_models.lsa import StateMixer
+from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft
+from common.draft_models.weight_files import read_tensors
+from common.models.errors import CheckpointError
+
+# Shape letters: N blocks, B positions of a block, S received states, E hidden size, C width of the correction.
+
+KIND = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockConfig:
+    """`trunk`: sizes of the layers that it shares with `moa`, and of the states. `length`: positions that one forward
+    predicts. `across`: the layer in which these see each other. `correction`: width of the recurrent state."""
+
+    trunk: MoaConfig
+    length: int
+    across: LayerShape
+    correction: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        return cls(
+            trunk=MoaConfig.from_json(content["trunk"]),
+            length=int(content["length"]),
+            across=LayerShape.from_json(content["across"]),
+            correction=int(content["correction"]),
+        )
+
+
+class BlockDraft(nn.Module):
+    """The client's half. A block begins at an anchor, the last token that is known: place 0 of it predicts the token
+    behind the anchor, and the places behind it, which have no token of their own, the tokens behind that one."""
+
+    def __init__(self, config: BlockConfig):
+        super().__init__()
+        self.config = config
+        hidden, width = config.trunk.hidden, config.correction
+        # Its norm is that of the block.
+        self.trunk = MoaDraft(replace(config.trunk, final_norm=False), 0)
+        self.masks = nn.Parameter(torch.zeros(config.length - 1, hidden))
+        self.carry = nn.Linear(hidden, hidden, bias=False)
+        self.across = DecoderLayer(config.across)
+        self.norm = RmsNorm(hidden, config.trunk.ca.epsilon)
+        self.begin = nn.Linear(hidden, width)
+        self.step = nn.GRUCell(hidden, width)
+        self.weigh = nn.Linear(hidden + width, width)
+        self.correct = nn.Linear(width, hidden, bias=False)
+
+    def look_ahead(
+        self,
+        read: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """All places `[N, B, E]` of blocks whose anchors, at `positions [N]`, were `read [N, E]` by the trunk's
+        self-attention. `attention`: of `[N, H, B, D]` to the received states' `keys_values`."""
+        masked = self.carry(read)[:, None] + self.masks
+        places = positions[:, None] + torch.arange(self.config.length, device=positions.device)
+        entering = torch.cat([read[:, None], masked], dim=1)
+        seen = self.trunk.look_back(entering, places, attention, keys_values)
+        out: torch.Tensor = self.across(seen, places, full_attention)
+        return out
+
+    def first_path(self, places: torch.Tensor) -> torch.Tensor:
+        """The recurrent state `[N, C]` of an empty path, from places 0 `[N, E]`."""
+        return torch.tanh(self.begin(places))
+
+    def next_path(self, paths: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+        """The recurrent states `[N, C]` of paths that are one token longer, whose embeddings are `[N, E]`."""
+        out: torch.Tensor = self.step(embedded, paths)
+        return out
+
+    def corrected(self, places: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
+        """Places `[N, E]` that know the tokens from the anchor to themselves, by their `paths [N, C]`."""
+        weighed = silu(self.weigh(torch.cat([places, paths], dim=-1)))
+        out: torch.Tensor = places + self.correct(weighed)
+        return out
+
+
+def save_block(directory: Path, fingerprint: str, config: BlockConfig, draft: BlockDraft, lsa: StateMixer) -> None:
+    """Writes the client's half and the server's, in the dtype they have."""
+    save_draft(directory, KIND, fingerprint, config.to_json(), draft.state_dict(), lsa.state_dict())
+
+
+def read_block_config(directory: Path) -> BlockConfig:
+    """Raises CheckpointError where `directory` holds no block draft."""
+    try:
+        config = BlockConfig.from_json(read_config(directory, KIND))
+        if config.length < 2 or config.correction < 1:
+            raise ValueError("a block has two positions at least")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
+    return config
+
+
+def read_facts(directory: Path) -> DraftFacts:
+    """Raises CheckpointError where `directory` holds no block draft, or one that is broken."""
+    trunk = read_block_config(directory).trunk
+    return DraftFacts(hidden=trunk.hidden, layers=trunk.target_layers, state_width=trunk.state_width)
+
+
+def load_block(directory: Path) -> BlockDraft:
+    """The client's half, frozen. Raises CheckpointError where it is not there or broken."""
+    config = read_block_config(directory)
+    return network_from(lambda: BlockDraft(config), read_tensors(directory), directory)

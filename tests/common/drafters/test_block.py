@@ -1,0 +1,182 @@
+"""The block drafter computes what training simulated, with whatever state has arrived, and keeps of a block what still
+holds after a commit."""
+
+import math
+
+import pytest
+import torch
+from transformers import DynamicCache
+
+from common.codec import encode
+from common.draft_models.block import BlockDraft
+from common.draft_models.exporters import LsaExporter
+from common.draft_models.layers import masked_attention
+from common.draft_models.mixture_of_attentions import make_lsa
+from common.drafters.best_first import Expansion
+from common.drafters.block import BlockDrafter
+from common.drafters.block_network import BlockNetwork
+from common.models.checkpoint import load_causal_lm
+from common.models.packed import PackedModel
+from common.models.segment import Segment
+from common.protocol.messages import State, StateRequest
+from common.protocol.sampling import Sampling
+from common.protocol.views import NodeView, TreeView
+from tests.common.drafters.growing import Growing
+from tests.drafts import block_config_for
+from tests.families import make_checkpoint
+from training.draft_models.features import load_target
+from training.draft_models.tail_forward import frozen_tail
+
+TOKENS = [11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 17, 33]
+CONTEXT, LENGTH = 64, 4
+
+
+class Scene:
+    """A random target, a random draft, and the target's K/V of `TOKENS`."""
+
+    def __init__(self, folder):
+        checkpoint = make_checkpoint(folder / "target", "llama", layers=4)
+        self.target = load_causal_lm(checkpoint, dtype=torch.float64)
+        self.tail = frozen_tail(load_target(str(checkpoint), torch.device("cpu"), "float64"), 0)
+        config = block_config_for(checkpoint, LENGTH)
+        torch.manual_seed(0)
+        self.draft, self.lsa = BlockDraft(config).double(), make_lsa(config.trunk).double()
+        for module in (self.draft, self.lsa):
+            for parameter in module.parameters():
+                torch.nn.init.normal_(parameter, std=0.3)
+        self.exporter = LsaExporter(self.lsa, config.trunk.state_width)
+        packed = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), CONTEXT)
+        packed.forward([Segment(TOKENS, range(len(TOKENS)), range(-1, len(TOKENS) - 1))])
+        self.pool = packed.pool
+
+    def drafter(self, **bounds):
+        bounds = {"children": 3, "breadth": 4, "nodes": 12, "least_probability": 1e-9} | bounds
+        return BlockDrafter(BlockNetwork(self.draft, self.tail, CONTEXT), StateRequest("block"), Expansion(**bounds))
+
+    def frame(self, start, count):
+        state = self.exporter.export(self.pool, torch.arange(start, start + count))
+        return State(0, start, count, "lsa", "float16", tuple(state.shape), encode(state, "float16"))
+
+    @torch.inference_mode()
+    def expected(self, anchored, path, held):
+        """As in training: log-probabilities behind `path` in the block whose anchor is the end of `anchored`, with the
+        states of the positions `held`."""
+        ids, columns = torch.tensor([anchored]), torch.arange(len(anchored))[None]
+        embedding = self.target.get_input_embeddings()
+        causal = columns[..., None, :] <= columns[..., None]
+        read = self.draft.trunk.read(embedding(ids), columns, masked_attention(causal[:, None]))[:, -1]
+        known = self.target(torch.tensor([TOKENS]), past_key_values=DynamicCache()).past_key_values.layers
+        both = torch.stack([torch.cat([_flat(each.keys), _flat(each.values)], -1)[0] for each in known], 1)
+        states = self.lsa(both).half().double()[None]
+        places = torch.arange(len(TOKENS))[None]
+        sees = torch.tensor([position in held for position in range(len(TOKENS))])
+        keys_values = self.draft.trunk.ca.keys_values(self.draft.trunk.project_states(states), places)
+        block = self.draft.look_ahead(read, columns[:, -1], masked_attention(sees[None, None, None]), keys_values)
+        place, state = block[:, len(path)], self.draft.first_path(block[:, 0])
+        for token in path:
+            state = self.draft.next_path(state, embedding(torch.tensor([token])))
+        corrected = self.draft.corrected(place, state) if path else place
+        return torch.log_softmax(self.target.lm_head(self.draft.norm(corrected))[0].float(), -1)
+
+
+def _flat(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    return Scene(tmp_path_factory.mktemp("block"))
+
+
+def above(proposals, each):
+    """The tokens from the view's root to a proposal's parent, which is one of these proposals or the root."""
+    path = []
+    while each.parent:
+        each = proposals[-each.parent - 1]
+        path.insert(0, each.token)
+    return path
+
+
+@pytest.mark.parametrize("held", [range(10), [], [0, 1, 2, 3, 7, 8]], ids=["lagging", "none", "with a gap"])
+def test_one_call_proposes_a_tree_as_deep_as_a_block(scene, held):
+    frames = [scene.frame(position, 1) for position in held]
+    proposals = scene.drafter(nodes=40).draft(TreeView(tuple(TOKENS), ()), frames)
+    paths = [above(proposals, each) for each in proposals]
+    assert max(map(len, paths)) == LENGTH - 1
+    for path, each in zip(paths, proposals, strict=True):
+        logps = scene.expected(TOKENS, path, held)
+        assert each.logp == pytest.approx(float(logps[each.token]), abs=1e-4)
+        assert int((logps > logps[each.token]).sum()) < 3
+
+
+def test_a_tree_goes_on_behind_a_block_from_its_likeliest_end(scene):
+    nodes, logp = [], 0.0
+    for depth, token in enumerate([50, 60, 70, 80]):
+        nodes.append(NodeView(depth + 1, depth, token, 12 + depth, logp := logp - 0.1))
+    drafter = scene.drafter(nodes=60)
+    drafter.draft(TreeView(tuple(TOKENS), ()), [scene.frame(0, 11)])
+    proposals = drafter.draft(TreeView(tuple(TOKENS), tuple(nodes)))
+    behind = [each for each in proposals if each.parent == 4]
+    assert behind
+    for each in behind:
+        logps = scene.expected([*TOKENS, 50, 60, 70, 80], [], range(11))
+        assert each.logp == pytest.approx(float(logps[each.token]), abs=1e-4)
+
+
+def test_what_was_read_is_kept_over_commits_along_the_tree_and_beside_it(scene):
+    """Behind every commit each proposal comes from one block that a fresh drafter computes too."""
+    vocabulary = scene.target.config.vocab_size
+    growing = Growing(scene.drafter(nodes=40), TOKENS[:4], vocabulary)
+    for commit in ("along", "beside", "along", "along", "beside"):
+        for _ in range(2):
+            proposed = growing.draft()
+            tokens = list(growing.session.tree.tokens)
+            for path, each in proposed:
+                found = [
+                    float(scene.expected([*path[:end]], list(path[end:]), [])[each.token])
+                    for end in range(len(tokens), len(path) + 1)
+                    if len(path) - end < LENGTH
+                ]
+                older = [
+                    float(scene.expected([*path[:end]], list(path[end:]), [])[each.token])
+                    for end in range(max(1, len(path) - LENGTH + 1), len(tokens))
+                ]
+                assert min(abs(logp - each.logp) for logp in found + older) < 1e-4
+        best = max(growing.session.view().nodes, key=lambda node: node.logp)
+        growing.commit([best.token if commit == "along" else (best.token + 1) % vocabulary])
+
+
+def test_a_rewritten_history_leaves_nothing_of_what_it_replaced(scene):
+    drafter, fresh = scene.drafter(), scene.drafter()
+    drafter.draft(TreeView(tuple(TOKENS), ()), [scene.frame(0, 11)])
+    rewritten = TreeView((*TOKENS[:6], 200, 201, 202), ())
+    expected = fresh.draft(rewritten, [scene.frame(0, 6)])
+    found = drafter.draft(rewritten)
+    assert [each.token for each in found] == [each.token for each in expected]
+    assert [each.logp for each in found] == pytest.approx([each.logp for each in expected], abs=1e-6)
+
+
+def test_it_computes_one_block_a_call_and_none_for_a_full_tree(scene, monkeypatch):
+    computed = []
+    real = BlockNetwork.look_ahead
+    monkeypatch.setattr(BlockNetwork, "look_ahead", lambda *given: computed.append(given) or real(*given))
+    drafter = scene.drafter(nodes=6)
+    proposals = drafter.draft(TreeView(tuple(TOKENS), ()))
+    assert len(proposals) == 6
+    assert len(computed) == 1
+    nodes = tuple(NodeView(k, 0, 40 + k, 12, math.log(0.1)) for k in range(1, 7))
+    assert drafter.draft(TreeView(tuple(TOKENS), nodes)) == ()
+    assert len(computed) == 1
+
+
+def test_drawn_siblings_come_in_whole_groups_from_one_distribution(scene):
+    view = TreeView(tuple(TOKENS), (), rule="speculative", sampling=Sampling(1.0))
+    proposals = scene.drafter(nodes=20).draft(view)
+    groups = {}
+    for each in proposals:
+        groups.setdefault(each.parent, []).append(each)
+    assert any(len(group) > 1 for group in groups.values())
+    for group in groups.values():
+        assert len({each.token for each in group}) == len(group)
+        assert len({each.draw for each in group}) == 1
+        assert all(each.token in each.draw.tokens for each in group)

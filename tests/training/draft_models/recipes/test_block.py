@@ -1,0 +1,92 @@
+"""The block recipe: what it learns from is what inference sees, it learns, and what it saves is what it was."""
+
+import pytest
+import torch
+from torch.nn.functional import kl_div, log_softmax
+
+from common.draft_models.block import load_block
+from common.draft_models.layers import full_attention, masked_attention
+from common.draft_models.mixture_of_attentions import load_mixer
+from common.protocol.errors import MisuseError
+from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from training.draft_models import lags
+from training.draft_models.recipes import block
+from training.draft_models.recipes.block import build
+
+LENGTH = 4
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return random_target(tmp_path_factory.mktemp("block"))
+
+
+def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(target, monkeypatch):
+    """One block at a time, with nothing in sight that it has not received, weighed by the place."""
+    recipe, batch = build(target, length=LENGTH, size=2.0), random_batch(target)
+    for weights in (recipe.draft.correct.weight, recipe.draft.across.o_proj.weight):
+        torch.nn.init.normal_(weights, std=0.3)  # which begin as nothing
+    seen = {}
+    for name, real in (("draw_received", lags.draw_received), ("_draw_blocks", block._draw_blocks)):
+        monkeypatch.setattr(block, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))
+    parts = lose(recipe, target, batch)
+    received, blocks = seen["draw_received"], seen["_draw_blocks"]
+    draft, found, weights = recipe.draft, [], []
+    with torch.no_grad():
+        for row, column in zip(blocks.rows.tolist(), blocks.columns.tolist(), strict=True):
+            known = target.model(batch.ids[row : row + 1], use_cache=True)
+            layers = [torch.cat([_flat(each.keys), _flat(each.values)], -1)[0] for each in known.past_key_values.layers]
+            newest = int(received.newest[row, column])
+            states = recipe.lsa(torch.stack(layers, 1)[: newest + 1])
+            positions = torch.arange(column + 1)[None]
+            causal = torch.ones(column + 1, column + 1, dtype=torch.bool).tril()
+            ids = batch.ids[row : row + 1, : column + 1]
+            read = draft.trunk.read(target.embedding(ids), positions, masked_attention(causal))[:, -1]
+            memory = draft.trunk.ca.keys_values(draft.trunk.project_states(states)[None], positions[:, : newest + 1])
+            places = draft.look_ahead(read, positions[:, -1], full_attention, memory)[0]
+            path = draft.first_path(places[:1])
+            for place in range(LENGTH):
+                if not batch.learn[row, column : column + place + 1].all():
+                    break
+                if place:
+                    path = draft.next_path(path, target.embedding(batch.ids[row, column + place : column + place + 1]))
+                out = draft.corrected(places[place : place + 1], path) if place else places[:1]
+                given = log_softmax(target.head(draft.norm(out)), -1)
+                wanted = log_softmax(known.logits[0, column + place : column + place + 1], -1)
+                found.append(kl_div(given, wanted, reduction="sum", log_target=True))
+                weights.append(2.718281828 ** (-place / 7))
+    weights = torch.tensor(weights)
+    assert len(found) == len(blocks.block) > LENGTH
+    assert float(parts.metrics["kl"]) == pytest.approx(
+        float((torch.stack(found) * weights).sum() / weights.sum()), rel=1e-3
+    )
+
+
+def _flat(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("options", [{}, {"missing": 0.5, "alone": 0.5}, {"uncorrected": True}])
+def test_every_form_learns(target, options):
+    recipe = build(target, length=LENGTH, size=2.0, **options)
+    losses = train(recipe, target, random_batch(target), 60, 3e-3)
+    assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+    assert bool(recipe.draft.correct.weight.any()) != options.get("uncorrected", False)
+
+
+def test_it_is_measured_and_what_is_saved_is_what_was_trained(target, tmp_path):
+    recipe = build(target, length=LENGTH, size=2.0)
+    train(recipe, target, random_batch(target), 3, 1e-3)
+    assert measure(recipe, target, PROMPTS, 12).accept_length >= 1
+    recipe.save(tmp_path)
+    saved = load_block(tmp_path)
+    assert saved.config == recipe.config
+    for ours, theirs in ((saved, recipe.draft), (load_mixer(tmp_path, recipe.config.trunk), recipe.lsa)):
+        kept = ours.state_dict()
+        assert all(torch.equal(kept[name], each.bfloat16().float()) for name, each in theirs.state_dict().items())
+
+
+@pytest.mark.parametrize("options", [{"missing": 1.5}, {"alone": -0.1}, {"size": 0.1}])
+def test_what_cannot_be_is_refused(target, options):
+    with pytest.raises(MisuseError):
+        build(target, **options)

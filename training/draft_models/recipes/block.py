@@ -1,0 +1,202 @@
+"""`block`: a block draft for any target, many blocks of each sample in one forward.
+
+What may live here: the losses, evaluation and saving of this kind. It may not know data, schedules or the loop.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import kl_div, log_softmax
+
+from common.draft_models.block import KIND, BlockConfig, BlockDraft, save_block
+from common.draft_models.exporters import LsaExporter
+from common.draft_models.layers import masked_attention
+from common.draft_models.mixture_of_attentions import make_lsa
+from common.drafters.block import BlockDrafter
+from common.drafters.block_network import BlockNetwork
+from common.drafters.drafter import Drafter
+from common.protocol.errors import MisuseError
+from common.protocol.messages import StateRequest
+from training.draft_models.accept_length import accept_length
+from training.draft_models.features import FrozenTarget
+from training.draft_models.lags import LagSettings, Received, causal, draw_received
+from training.draft_models.mixed_states import mixed_states
+from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
+from training.draft_models.tail_forward import frozen_tail
+
+# Shape letters: R rows, T columns, N blocks, B positions of a block, S places that are learned, E hidden size.
+
+LENGTH = 16
+_MIXER = "mixture"
+_BLOCKS_SHARE = 0.25
+"""Blocks of a batch, for each learned place."""
+_FADE = 7.0
+"""A place counts exp(-place / this), as in DFlash (arXiv 2602.06036): it is reached if all before it were right."""
+_MARGINAL_WEIGHT = 0.3
+"""Of the divergence without the correction, beside that with it."""
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of a batch by their anchors: `rows` and `columns`, int64 [N]; and their places that are learned:
+    `block` and `place`, int64 [S], `learned`, int64 [S], the row of each among the batch's learned places."""
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+    block: torch.Tensor
+    place: torch.Tensor
+    learned: torch.Tensor
+
+
+class BlockRecipe:
+    kind = KIND
+
+    def __init__(self, target: FrozenTarget, length: int, size: float, missing: float, alone: float, uncorrected: bool):
+        """`length`: positions of a block. `size`: trainable parameters of the state's mixer and the two layers shared
+        with `moa`, in layers of the target; the layer across a block is as large as one of these. `missing`, `alone`:
+        as for `moa`. `uncorrected` leaves the correction along paths untrained, which then does nothing.
+
+        Raises MisuseError for values that are no share.
+        """
+        for name, share in (("--missing", missing), ("--alone", alone)):
+            if not 0 <= share <= 1:
+                raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
+        trunk = moa_config(target, (0,), size, _MIXER)
+        self.config = BlockConfig(trunk, length, across=trunk.ca, correction=trunk.hidden)
+        self.needs = FeatureNeeds(key_values=True, logits=True)
+        self.tuning = Tuning(rate=3e-3)
+        self.lsa = make_lsa(trunk)
+        self.draft = BlockDraft(self.config)
+        self.module = nn.ModuleDict({"lsa": self.lsa, "draft": self.draft})
+        self._target = target
+        self._size = size
+        self._lags = replace(LagSettings(), missing=missing, alone=alone)
+        self._uncorrected = uncorrected
+        self._tail = frozen_tail(target, 0)
+        _start(self.draft, target)
+
+    def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+        assert features.key_values is not None
+        assert features.logits is not None
+        trunk, received = self.draft.trunk, draw_received(batch, self._lags)
+        states = mixed_states(self.lsa, batch, features.key_values, moment)
+        positions = torch.arange(batch.ids.shape[1], device=batch.ids.device).expand_as(batch.ids)
+        read = trunk.read(self._target.embedding(batch.ids), positions, masked_attention(causal(batch.ids)[:, None]))
+        keys_values = trunk.ca.keys_values(trunk.project_states(states), positions)
+        wanted = log_softmax(features.logits.float(), dim=-1)
+        # Layers that predict the next token of every place learn it sooner than from blocks, which are fewer.
+        next_tokens = trunk.look_back(read, positions, masked_attention(received.seen[:, None]), keys_values)
+        dense = self._divergence(next_tokens[batch.learn], wanted)
+        blocks = _draw_blocks(batch, self.config.length)
+        places = self._places(read, keys_values, blocks, received)
+        corrected = self._corrected(batch, blocks, places)
+        weights = torch.exp(-blocks.place / _FADE)
+        with_paths, alone = (
+            self._divergence(each[blocks.block, blocks.place], wanted[blocks.learned], weights)
+            for each in (corrected, places)
+        )
+        total = dense + (alone if self._uncorrected else with_paths + _MARGINAL_WEIGHT * alone)
+        return LossParts(total, {"kl next": dense.detach(), "kl": with_paths.detach(), "kl alone": alone.detach()})
+
+    def _divergence(
+        self, predicted: torch.Tensor, wanted: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The mean over places `[S, E]`, by their weights, of the divergence from the target's distributions."""
+        given = log_softmax(self._target.head(self.draft.norm(predicted)).float(), dim=-1)
+        each = kl_div(given, wanted, reduction="none", log_target=True).sum(dim=-1)
+        return each.mean() if weights is None else (each * weights).sum() / weights.sum()
+
+    def _places(
+        self, read: torch.Tensor, keys_values: tuple[torch.Tensor, torch.Tensor], blocks: _Blocks, received: Received
+    ) -> torch.Tensor:
+        """`[N, B, E]`, without the correction."""
+        keys, values = keys_values
+        seen = received.seen[blocks.rows, blocks.columns]
+        return self.draft.look_ahead(
+            read[blocks.rows, blocks.columns],
+            blocks.columns,
+            masked_attention(seen[:, None, None]),
+            (keys[blocks.rows], values[blocks.rows]),
+        )
+
+    def _corrected(self, batch: Batch, blocks: _Blocks, places: torch.Tensor) -> torch.Tensor:
+        """`[N, B, E]`, each place behind the sample's own tokens."""
+        length, last = self.config.length, batch.ids.shape[1] - 1
+        columns = blocks.columns[:, None] + torch.arange(1, length, device=batch.ids.device)
+        embedded = self._target.embedding(batch.ids[blocks.rows[:, None], columns.clamp(max=last)])
+        path = self.draft.first_path(places[:, 0])
+        paths = []
+        for place in range(length - 1):
+            path = self.draft.next_path(path, embedded[:, place].to(path.dtype))
+            paths.append(path)
+        behind = self.draft.corrected(places[:, 1:], torch.stack(paths, dim=1))
+        return torch.cat([places[:, :1], behind], dim=1)
+
+    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> Evaluation:
+        lsa = copy.deepcopy(self.lsa).to(self._target.model.dtype)
+        exporters = [LsaExporter(lsa, self.config.trunk.state_width)]
+        return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens))
+
+    def save(self, out: Path) -> None:
+        draft, lsa = copy.deepcopy(self.draft).bfloat16(), copy.deepcopy(self.lsa).bfloat16()
+        save_block(out, self._target.fingerprint, self.config, draft, lsa)
+
+    def describe(self) -> Mapping[str, str]:
+        return {
+            "positions of a block": str(self.config.length),
+            "size": f"{self._size:g} target layers, and the layer across a block",
+            "correction along paths": "untrained" if self._uncorrected else "recurrent",
+            "samples that lack a span of state": f"{self._lags.missing:.0%}",
+            "samples whose state stops for good": f"{self._lags.alone:.0%}",
+        }
+
+    def _drafter(self) -> Drafter:
+        draft = copy.deepcopy(self.draft).to(self._target.model.dtype)
+        return BlockDrafter(BlockNetwork(draft, self._tail, self._target.context), StateRequest("trained"))
+
+
+def build(
+    target: FrozenTarget,
+    length: int = LENGTH,
+    size: float | None = None,
+    missing: float = 0.0,
+    alone: float = 0.0,
+    uncorrected: bool = False,
+) -> BlockRecipe:
+    """As `BlockRecipe`."""
+    size = default_size(target, _MIXER) if size is None else size
+    return BlockRecipe(target, length, size, missing, alone, uncorrected)
+
+
+@torch.no_grad()
+def _start(draft: BlockDraft, target: FrozenTarget) -> None:
+    """The layers that it shares with `moa` start as these do. The others start as if they were not there, and masks as
+    the anchor's own reading."""
+    warm_start(draft.trunk, target, 0, norm=draft.norm)
+    nn.init.eye_(draft.carry.weight)
+    nn.init.normal_(draft.masks, std=0.02)
+    for silent in (draft.across.o_proj, draft.across.down_proj, draft.correct):
+        nn.init.zeros_(silent.weight)
+
+
+def _draw_blocks(batch: Batch, length: int) -> _Blocks:
+    """Blocks that begin where a token is learned, at random."""
+    found = batch.learn.nonzero()
+    count = max(1, round(_BLOCKS_SHARE * len(found)))
+    chosen = torch.randperm(len(found), device=found.device)[:count]
+    rows, columns = found[chosen].unbind(dim=1)
+    ahead = columns[:, None] + torch.arange(length, device=columns.device)
+    inside = ahead < batch.ids.shape[1]
+    ahead = ahead.clamp(max=batch.ids.shape[1] - 1)
+    # A place behind one that is not learned is of another answer.
+    learned = (batch.learn[rows[:, None], ahead] & inside).cumprod(dim=1).bool()
+    block, place = learned.nonzero().unbind(dim=1)
+    number = batch.learn.flatten().cumsum(0).view_as(batch.learn) - 1
+    return _Blocks(rows, columns, block, place, number[rows[block], columns[block] + place])

@@ -1,0 +1,27 @@
+"""The options that only `outrider-train block` has. It may not import torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from training.draft_models.commands import Options
+
+
+def options(
+    length: Annotated[int | None, typer.Option(min=2, help="Positions that one forward predicts.")] = None,
+    size: Annotated[
+        float | None, typer.Option(help="Trained parameters but the correction's, in target layers.")
+    ] = None,
+    missing: Annotated[
+        float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
+    ] = None,
+    alone: Annotated[
+        float | None, typer.Option(help="Share of samples whose state stops for good, as at a cut or private text.")
+    ] = None,
+    uncorrected: Annotated[
+        bool, typer.Option("--uncorrected", help="Train without the correction along paths, to compare.")
+    ] = False,
+) -> Options:
+    return {"length": length, "size": size, "missing": missing, "alone": alone, "uncorrected": uncorrected}

@@ -191,7 +191,7 @@ async def fetch_bundle(
     Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
-    chosen = choose_bundle(description.bundles, choice.draft)
+    chosen = choose_bundle(description.bundles, choice.bundle)
     manifest = in_weights(chosen, description.quantised, choice.weights, cache)
     await keep_pin(cache, address, description, manifest, choice.model, trust_new=trust_new)
     if reread:
@@ -258,7 +258,7 @@ async def _prepared(
     not reached. The bundle counts as in use meanwhile."""
     asked_address, asked = access.address, str(access.address)
     kept, hitch = recall(where, asked, choice.model), ""
-    imported = None if kept is None or not drafts else _begin_imports(kept, choice.draft)
+    imported = None if kept is None or not drafts else _begin_imports(kept, choice.bundle)
     async with AsyncExitStack() as stack:
         connection: Connection | None = None
         try:
@@ -285,7 +285,7 @@ async def _prepared(
                 raise
             description, round_trip = kept, math.inf
             hitch = str(error) if isinstance(error, HungUpError) else ""
-            manifest = in_weights(choose_bundle(kept.bundles, choice.draft), kept.quantised, choice.weights, where)
+            manifest = in_weights(choose_bundle(kept.bundles, choice.bundle), kept.quantised, choice.weights, where)
             bundle = bundle_directory(where, manifest)
             if not is_complete(where, manifest):
                 raise

@@ -90,7 +90,12 @@ PulledModel = Annotated[
     ),
 ]
 Draft = Annotated[
-    str | None, typer.Option("--draft", help="Which of the model's draft models on the server; its first by default.")
+    str | None,
+    typer.Option(
+        "--draft",
+        help="Which of the model's draft models on the server; its first by default. Add +lookup for text "
+        "that repeats.",
+    ),
 ]
 Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu, cuda, or mps (untested).")]
 Dtype = Annotated[str, typer.Option("--dtype", help="The number format of the drafter: float32, bfloat16, ...")]

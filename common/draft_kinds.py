@@ -79,3 +79,6 @@ operator give the order. A client that names no draft takes the first one with w
 
 TRAINED_KINDS = tuple(kind for kind in DRAFT_KINDS.values() if kind.parts is not DraftParts.NONE)
 """Those with weights, in the same order; also the names of the folders beside a shipped target."""
+
+STATELESS_KINDS = tuple(kind.name for kind in DRAFT_KINDS.values() if kind.parts is DraftParts.NONE)
+"""Those without weights, which cost next to nothing and may draft beside any other: `moa+lookup`."""

@@ -74,6 +74,6 @@ async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path
         found = await asyncio.to_thread(check_network, address, access.tls, now)
         if is_well(found):
             replica = replace(access, address=address)
-            found += await check_server_description(replica, choice.model, choice.draft, cache, memory)
+            found += await check_server_description(replica, choice.model, choice.bundle, cache, memory)
         findings += found
     return findings

@@ -16,6 +16,7 @@ from client.cache.quantised_bundle import quantised_here
 from client.drafting.depth import Depth, best_depth
 from client.errors import BundleError
 from common.bundle import BundleManifest
+from common.draft_kinds import STATELESS_KINDS
 from common.drafters.deepening import DeepeningDrafter
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
@@ -32,7 +33,8 @@ _UNREACHED_ROUND_TRIP_S = 60.0
 @dataclass(frozen=True, slots=True)
 class DraftChoice:
     """What drafts and on what, for the target of the name `model`, empty for the server's first; `draft` is None for
-    that target's first, `threads` 0 to leave them to torch. A draft that needs draft state gets it in numbers of the
+    that target's first, and may name kinds without weights that draft beside it, as in `moa+lookup`. `threads` is 0 to
+    leave them to torch. A draft that needs draft state gets it in numbers of the
     dtype `state`, and runs the target's last `layers` itself; None chooses as many as make answers fastest.
     `weights` is a mode of `common.weight_only.modes`."""
 
@@ -46,10 +48,39 @@ class DraftChoice:
     model: str = ""
 
     def __post_init__(self) -> None:
-        """Raises MisuseError for a dtype in which no server sends state, and for a weights mode that does not exist."""
+        """Raises MisuseError for a dtype in which no server sends state, a weights mode that does not exist, and drafts
+        that cannot draft together."""
         check_weights(self.weights)
+        names = self._names
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise MisuseError(f"--draft {self.draft} names '{repeated}' twice; name each draft once")
+        if "" in names:
+            raise MisuseError(f"--draft {self.draft} lacks a name beside its '+'; write it as in moa+lookup")
+        if len(names) - len(self.beside) > 1:
+            models = [name for name in names if name not in self.beside]
+            raise MisuseError(
+                f"'{models[0]}' and '{models[1]}' cannot draft together, for both have weights; add one of "
+                f"{', '.join(STATELESS_KINDS)} to one of them"
+            )
         if self.state not in WIRE_DTYPES:
             raise MisuseError(f"draft state cannot come in '{self.state}'; choose from: {', '.join(WIRE_DTYPES)}")
+
+    @property
+    def bundle(self) -> str | None:
+        """The name of the draft model whose bundle is loaded; None for the target's first."""
+        return next((name for name in self._names if name not in self.beside), None)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The kinds without weights that draft beside it."""
+        with_weights = [name for name in self._names if name not in STATELESS_KINDS]
+        first = with_weights[:1] or self._names[:1]
+        return tuple(name for name in self._names if name in STATELESS_KINDS and name not in first)
+
+    @property
+    def _names(self) -> list[str]:
+        return [] if self.draft is None else self.draft.split("+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +127,7 @@ class DraftLoader:
             StateRequest(self.manifest.draft, layers, self.choice.state),
         )
         with _reporting_damage(self.bundle, self.manifest):
-            return load_draft_model(self.manifest.kind, site)
+            return load_draft_model(self.manifest.kind, site, self.choice.beside)
 
     def _check_memory(self, directory: Path, layers: int) -> None:
         from client.drafting.needed_memory import check_memory

@@ -265,13 +265,15 @@ def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded
         return
     if loaded.make_drafter is None:
         raise _DeclinedError("the running `outrider serve` drafts nothing")
-    draft = requested.draft or choose_bundle(client.description.bundles, None).draft
+    draft = requested.bundle or choose_bundle(client.description.bundles, None).draft
     if draft != client.manifest.draft:
         raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
     # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
     same = replace(requested, draft=own.draft, threads=requested.threads or own.threads)
     names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
     other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
+    if requested.draft is not None and requested.beside != own.beside:
+        other.append("--draft")
     if other:
         raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")
 

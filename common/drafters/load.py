@@ -5,7 +5,7 @@ them, and the module of one is imported when it is loaded.
 """
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,14 +75,25 @@ def import_kind(kind: str) -> None:
         importlib.import_module(f"common.drafters.{kind}")
 
 
-def load_drafter(kind: str, config: DrafterConfig) -> Drafter:
+def load_drafter(kind: str, config: DrafterConfig, beside: Sequence[str] = ()) -> Drafter:
     """A drafter for one session. Raises as `load_draft_model` does."""
-    return load_draft_model(kind, config)()
+    return load_draft_model(kind, config, beside)()
 
 
-def load_draft_model(kind: str, config: DrafterConfig) -> DrafterFactory:
-    """Loads a draft's weights. Raises MisuseError for an unknown kind or a number of target layers that the kind
-    cannot run, CheckpointError for a draft that cannot be loaded."""
+def load_draft_model(kind: str, config: DrafterConfig, beside: Sequence[str] = ()) -> DrafterFactory:
+    """Loads a draft's weights; its drafters share their trees with those of the kinds without weights in `beside`.
+    Raises MisuseError for an unknown kind or a number of target layers that the kind cannot run, CheckpointError for a
+    draft that cannot be loaded."""
+    make = _load_kind(kind, config)
+    if not beside:
+        return make
+    from common.drafters.merged import MergedDrafter
+
+    others = [_load_kind(each, config) for each in beside]
+    return lambda: MergedDrafter([make(), *(each() for each in others)])
+
+
+def _load_kind(kind: str, config: DrafterConfig) -> DrafterFactory:
     known = DRAFT_KINDS.get(kind)
     if known is None:
         raise MisuseError(f"no drafter '{kind}' is known here, only {', '.join(DRAFT_KINDS)}; upgrade this side")

@@ -11,7 +11,7 @@ from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.messages import Settings
-from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
+from tests.drafts import make_block_draft, make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.harness import options_for, running
 from tests.server.reference import Reference
@@ -26,6 +26,7 @@ PROMPT = list(range(40, 100))
         ("deep", 3, "float16", {"lsa", "kv"}),
         ("bird", 0, "int8", {"hidden"}),
         ("third", 0, "int8", {"fused"}),
+        ("blocks+lookup", 0, "int8", {"lsa"}),
     ],
 )
 async def test_a_served_draft_drafts_on_a_client(
@@ -36,6 +37,7 @@ async def test_a_served_draft_drafts_on_a_client(
         make_moa_draft(tmp_path / "deep", target),
         make_eagle_draft(tmp_path / "bird", target),
         make_eagle3_draft(tmp_path / "third", target, kept=2),
+        make_block_draft(tmp_path / "blocks", target),
     )
     truth = tuple(Reference(target).answer(PROMPT, 24))
     choice = DraftChoice(draft, dtype="float64", layers=layers, state=state)

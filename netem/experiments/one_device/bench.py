@@ -132,7 +132,7 @@ class Bench:
         site = DrafterConfig(
             directory, device, "float32", self.card.context, self.card.vocab_size, request, tree.expansion, rank
         )
-        return load_drafter(draft.kind.name, site)
+        return load_drafter(draft.kind.name, site, draft.beside)
 
     def _timed(self, rounds: Rounds, tokens: Sequence[int], new_tokens: int) -> TimedRounds:
         begun = time.perf_counter()

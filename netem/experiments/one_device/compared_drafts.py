@@ -5,10 +5,10 @@ It may not know how a draft model runs or what is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind
+from common.draft_kinds import DRAFT_KINDS, LOOKUP, STATELESS_KINDS, TRAINED_KINDS, DraftKind
 from common.draft_models.directory import read_draft_depths, read_draft_kind
 from common.models.shipped import FAMILIES, HOW_TO_RESTORE, shipped_family
 from common.models.source import CONFIG
@@ -22,12 +22,14 @@ _DEFAULT = TRAINED_KINDS[0].name
 
 @dataclass(frozen=True, slots=True)
 class ComparedDraft:
-    """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None for `lookup`."""
+    """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None for `lookup`.
+    beside: kinds without weights that draft into the same tree."""
 
     name: str
     kind: DraftKind
     directory: Path | None
     depth: int = 0
+    beside: tuple[str, ...] = ()
 
 
 _LOOKUP = ComparedDraft(LOOKUP, DRAFT_KINDS[LOOKUP], None)
@@ -93,7 +95,15 @@ def need(drafts: Sequence[ComparedDraft], kind: str, folder: Path) -> list[Compa
 
 
 def _named(folder: Path, name: str) -> Iterator[ComparedDraft]:
-    """`name` may end in `:N`, which chooses a depth."""
+    """`name` may end in `:N`, which chooses a depth, and then in `+lookup`, which drafts into the same tree."""
+    name, *beside = name.split("+")
+    if beside:
+        unknown = [each for each in beside if each not in STATELESS_KINDS]
+        if unknown:
+            raise MisuseError(f"'{unknown[0]}' cannot draft beside another, only: {', '.join(STATELESS_KINDS)}")
+        for draft in _named(folder, name):
+            yield replace(draft, name="+".join((draft.name, *beside)), beside=tuple(beside))
+        return
     base, _, depth = name.partition(":")
     if base == LOOKUP:
         yield _LOOKUP

@@ -1,5 +1,6 @@
 """Which depth of a draft is chosen by default: from its measured accept lengths, the link and the machine."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from common.draft_models.tail import write_tail
 from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.models.errors import CheckpointError
+from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.weight_only.modes import AS_IS
 from tests.drafts import make_eagle_draft, make_moa_draft
@@ -215,3 +217,38 @@ def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
         note_accept_lengths(tmp_path, {layers: 3.0 if layers == best else 2.0 for layers in range(5)})
         assert loader(tmp_path).load()().state.layers == best
     assert most == 2
+
+
+@pytest.mark.parametrize(
+    ("draft", "bundle_name", "beside"),
+    [
+        (None, None, ()),
+        ("moa", "moa", ()),
+        ("lookup", "lookup", ()),
+        ("moa+lookup", "moa", ("lookup",)),
+        ("lookup+moa", "moa", ("lookup",)),
+    ],
+)
+def test_a_choice_names_one_bundle_and_what_drafts_beside_it(draft, bundle_name, beside):
+    choice = DraftChoice(draft)
+    assert (choice.bundle, choice.beside) == (bundle_name, beside)
+
+
+def test_what_drafts_beside_it_is_merged_with_the_bundles_draft(bundle):
+    chosen = replace(loader(bundle), choice=DraftChoice("moa+lookup"))
+    drafter = chosen.load()()
+    assert (drafter.kind, drafter.state.draft) == ("moa+lookup", "moa")
+
+
+@pytest.mark.parametrize(
+    ("draft", "says"),
+    [
+        ("moa+eagle", "'moa' and 'eagle' cannot draft together, for both have weights; add one of lookup"),
+        ("moa+lookup+lookup", "names 'lookup' twice"),
+        ("moa+", "lacks a name beside its '+'"),
+        ("+lookup", "lacks a name beside its '+'"),
+    ],
+)
+def test_drafts_that_cannot_draft_together_are_refused(draft, says):
+    with pytest.raises(MisuseError, match=re.escape(says)):
+        DraftChoice(draft)

@@ -203,7 +203,7 @@ def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
     alive: WeakSet[Stub] = WeakSet()
     most = 0
 
-    def load_draft_model(kind, site):
+    def load_draft_model(kind, site, beside):
         nonlocal most
         weights = Stub(site.request)
         alive.add(weights)

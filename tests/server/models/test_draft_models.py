@@ -136,7 +136,7 @@ def edit(draft: Path, **changes: object) -> None:
     ("changes", "sentence"),
     [
         ({"target_fingerprint": "0" * 64}, "trained for another target"),
-        ({"outrider_draft": "hydra"}, "kind 'hydra', but known are only: moa, eagle3, eagle, medusa"),
+        ({"outrider_draft": "kraken"}, "kind 'kraken', but known are only: moa, eagle3, eagle, clover, hydra, medusa"),
         ({"depths": [0, 4]}, "the target has 3 layers, so its last 4"),
         ({"hidden": 50}, r"another target \(hidden size 50, this one's is 48\)"),
         ({"lsa": 7}, "is broken"),

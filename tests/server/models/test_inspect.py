@@ -14,7 +14,14 @@ from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
 from server import cli
 from tests.common.draft_models import published_eagle3, test_eagle, test_medusa
-from tests.drafts import make_eagle3_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.drafts import (
+    make_clover_draft,
+    make_eagle3_draft,
+    make_eagle_draft,
+    make_hydra_draft,
+    make_medusa_draft,
+    make_moa_draft,
+)
 from tests.families import make_checkpoint
 from tests.sharded import shard
 
@@ -43,7 +50,14 @@ def inspect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-MAKERS = {"moa": make_moa_draft, "eagle3": make_eagle3_draft, "eagle": make_eagle_draft, "medusa": make_medusa_draft}
+MAKERS = {
+    "moa": make_moa_draft,
+    "eagle3": make_eagle3_draft,
+    "eagle": make_eagle_draft,
+    "clover": make_clover_draft,
+    "hydra": make_hydra_draft,
+    "medusa": make_medusa_draft,
+}
 
 
 @pytest.mark.parametrize("kind", MAKERS)

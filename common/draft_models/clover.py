@@ -66,7 +66,7 @@ class RegressiveAttention(nn.Module):
     def forward(self, state: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
         """`[B, E]` from `state` and `embedded`, `[B, E]` each."""
         queries, keys, values = (
-            x.view(len(x), self._heads, -1)
+            x.unflatten(-1, (self._heads, x.shape[-1] // self._heads))
             for x in (self.q_proj(self.norm(state)), self.k_proj(embedded), self.v_proj(embedded))
         )
         share = cosine_similarity(queries, keys, dim=-1, eps=self._epsilon)

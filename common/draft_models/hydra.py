@@ -14,9 +14,8 @@ from torch import nn
 from torch.nn import functional
 
 from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
-from common.draft_models.layers import LayerShape
+from common.draft_models.layers import LayerShape, ResidualBlock
 from common.draft_models.layouts import recognise, rename
-from common.draft_models.medusa import ResidualBlock
 from common.draft_models.path_heads import PathHeads
 from common.draft_models.published_layers import read_layer_shapes
 from common.draft_models.weight_files import read_tensors

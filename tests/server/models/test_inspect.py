@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
 from server import cli
-from tests.common.draft_models import published_eagle3, test_eagle, test_medusa
+from tests.common.draft_models import published_eagle3, test_eagle, test_hydra, test_medusa
 from tests.drafts import (
     make_clover_draft,
     make_eagle3_draft,
@@ -93,6 +93,8 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
     for layout in published_eagle3.LAYOUTS:
         published_eagle3.write(tmp_path / layout, layout, published_eagle3.tensors_of(layout))
     test_medusa.write_published(tmp_path / "medusa", 2, 1)
+    for name, plus in (("hydra", False), ("hydra++", True)):
+        test_hydra.write_published(tmp_path / name, plus=plus)
     expected = {
         "eagle": ("an EAGLE-1/2 draft as its authors publish it", "hidden size 32", "all of its target's tokens"),
         "authors": ("an EAGLE-3 draft as its authors publish it", "hidden size 32, vocabulary 60", "7 tokens"),
@@ -100,6 +102,16 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
             "an EAGLE-3 draft in the layout of speculators",
             "some/target, hidden size 32, vocabulary 60",
             "7 tokens",
+        ),
+        "hydra": (
+            "Hydra heads as their authors publish them",
+            "some/target, hidden size 256, vocabulary 20",
+            "all of its target's tokens",
+        ),
+        "hydra++": (
+            "Hydra++ heads as their authors publish them",
+            "some/target, hidden size 256, vocabulary 20",
+            "all of its target's tokens",
         ),
         "medusa": (
             "Medusa heads as their authors publish them",

@@ -5,7 +5,7 @@ It may know slots and segments, not which kind of heads they are, trees, session
 
 The target itself gives the token after a state, so that a row whose path from the state has K tokens is head K - 1's.
 Where the state lags behind, the path begins with tokens that are committed already, and the heads read those: nothing
-of a head is lost, but the tree is so much less deep. Behind the last head all tokens are equally likely. Nothing is
+of a head is lost, but the tree is so much less deep. Behind the last head no token is possible. Nothing is
 kept of a row but its token: its path is read anew, which costs a few products of vectors and lets a newer state renew
 all rows at once.
 """
@@ -97,7 +97,7 @@ class PathHeadsNetwork:
         first = len(segment.slots) - len(segment.tokens)
         for slot, token in zip(segment.slots[first:], segment.tokens, strict=True):
             self._tokens_S[int(slot)] = int(token)
-        logits = self._hidden_CE.new_zeros(len(segment.wanted), self._vocabulary)
+        logits = self._hidden_CE.new_full((len(segment.wanted), self._vocabulary), -torch.inf)
         by_length: dict[int, list[tuple[int, int, list[int]]]] = defaultdict(list)  # place, state's position, path
         for place, row in enumerate(segment.wanted):
             state, path = self._read_path(segment, first + int(row))

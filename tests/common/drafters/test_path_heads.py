@@ -16,6 +16,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.messages import State, StateRequest
+from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import NodeView, TreeView
 from common.rounds import Rounds
 from tests.families import make_checkpoint
@@ -135,10 +136,20 @@ def test_each_node_is_read_through_its_own_path(scene):
         assert_proposed(proposals, parent, scene.expected((*TOKENS, *path), range(11)))
 
 
-def test_nothing_is_said_without_state_or_behind_the_last_head(scene):
-    assert list(scene.drafter(least_probability=0.1).draft(TreeView(TOKENS, ()))) == []
-    late = [scene.frame(0, len(TOKENS) - 1 - HEADS)]
-    assert list(scene.drafter(least_probability=0.1).draft(TreeView(TOKENS, ()), late)) == []
+@pytest.mark.parametrize(
+    ("rule", "sampling"),
+    [("greedy", LIKELIEST), ("coupled", Sampling(1.0, seed=5)), ("speculative", Sampling(1.0, seed=5))],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_nothing_is_said_without_state_or_behind_the_last_head(scene, rule, sampling):
+    drafter = scene.drafter(least_probability=1e-30)
+    assert list(drafter.draft(TreeView(TOKENS, (), rule, sampling))) == []
+    late = scene.frame(0, len(TOKENS) - 1 - HEADS)
+    assert list(drafter.draft(TreeView(TOKENS, (), rule, sampling), [late])) == []
+    longer = (*TOKENS, 3)
+    assert list(drafter.draft(TreeView(longer, (), rule, sampling))) == []
+    came = scene.frame(len(TOKENS) - 4, len(TOKENS))
+    assert list(drafter.draft(TreeView(longer, (), rule, sampling), [came])) != []
 
 
 def test_late_state_and_filled_gaps_renew_root_and_nodes(scene):

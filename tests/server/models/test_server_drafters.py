@@ -21,7 +21,13 @@ from server.options import Pace, SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
-from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.drafts import (
+    make_clover_draft,
+    make_eagle_draft,
+    make_hydra_draft,
+    make_medusa_draft,
+    make_moa_draft,
+)
 from tests.server.client_turn import EngineWire, play
 from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
 from tests.server.proposers import nothing
@@ -129,7 +135,13 @@ def test_a_drafter_without_state_is_fed_none(listener: Listener) -> None:
 
 # Real drafts.
 
-MAKERS = {"moa": make_moa_draft, "eagle": make_eagle_draft, "medusa": make_medusa_draft}
+MAKERS = {
+    "moa": make_moa_draft,
+    "eagle": make_eagle_draft,
+    "clover": make_clover_draft,
+    "hydra": make_hydra_draft,
+    "medusa": make_medusa_draft,
+}
 
 
 @pytest.fixture(scope="session")
@@ -153,7 +165,9 @@ def with_server_drafters(target: Path, drafts: Sequence[Path]) -> tuple[Engine, 
     return engine, drafter_factory, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes)
 
 
-@pytest.mark.parametrize("kinds", [["moa"], ["eagle"], ["medusa"], ["small"], []], ids=lambda kinds: str(*kinds))
+@pytest.mark.parametrize(
+    "kinds", [["moa"], ["eagle"], ["clover"], ["hydra"], ["medusa"], ["small"], []], ids=lambda kinds: str(*kinds)
+)
 async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_alone(
     kinds: list[str], target: Path, drafts: dict[str, Path], reference: Callable[[str], Reference]
 ) -> None:

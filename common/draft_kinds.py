@@ -69,6 +69,13 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
             LSA,
         ),
         DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
+        DraftKind(
+            "clover",
+            "Clover's recurrent head on the target's last hidden state and the path",
+            DraftParts.ON_TAIL,
+            HIDDEN,
+        ),
+        DraftKind("hydra", "Hydra heads on the target's last hidden state and the path", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("medusa", "Medusa heads on the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("independent", "a small model of its own, distilled from the target", DraftParts.CAUSAL_LM),
         DraftKind(LOOKUP, "nothing", DraftParts.NONE),

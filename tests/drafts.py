@@ -6,8 +6,10 @@ from typing import TypeVar
 import torch
 
 from common.draft_models.block import BlockConfig, BlockDraft, save_block
+from common.draft_models.clover import CloverConfig, CloverDraft, save_clover
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.eagle3 import Eagle3Config, Eagle3Draft, save_eagle3
+from common.draft_models.hydra import HydraConfig, HydraDraft, save_hydra
 from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
 from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
@@ -92,6 +94,26 @@ def make_medusa_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
     accuracies = ((0.6, 0.2), (0.5, 0.1), (0.4, 0.1))
     draft = _shaken(MedusaDraft(MedusaConfig(sizes.hidden_size, sizes.vocab_size, accuracies)))
     save_medusa(directory, fingerprint(target), draft, accuracies)
+    return directory
+
+
+def make_hydra_draft(directory: Path, target: Path, *, plus: bool = True, seed: int = 0) -> Path:
+    """Saves random `hydra` heads, by default of Hydra++, for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    sizes = load_config(target)
+    layer = LayerShape(sizes.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=sizes.hidden_size)
+    config = HydraConfig(sizes.hidden_size, sizes.vocab_size, heads=3, blocks=2, layer=layer if plus else None)
+    save_hydra(directory, fingerprint(target), _shaken(HydraDraft(config)))
+    return directory
+
+
+def make_clover_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
+    """Saves a random `clover` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    sizes = load_config(target)
+    layer = LayerShape(sizes.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=sizes.hidden_size)
+    config = CloverConfig(sizes.hidden_size, sizes.vocab_size, heads=3, layer=layer)
+    save_clover(directory, fingerprint(target), _shaken(CloverDraft(config)))
     return directory
 
 

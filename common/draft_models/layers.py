@@ -1,4 +1,5 @@
-"""The decoder layer that every draft network is made of, with its queries and its keys/values from separate sources.
+"""The decoder layer that draft networks are made of, with its queries and its keys/values from separate sources, and
+the residual block of draft heads.
 
 What may live here: RMSNorm, rotary positions, grouped-query attention, SwiGLU, and plain masked attention. It may not
 know caches, slots, trees or which network it is part of.
@@ -119,6 +120,19 @@ class DecoderLayer(nn.Module):
 
     def _turn(self, positions: torch.Tensor) -> "_Turn":
         return _Turn(positions, self.shape)
+
+
+class ResidualBlock(nn.Module):
+    """x + SiLU(W x + b), initialised to the identity."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + functional.silu(self.linear(x))
 
 
 def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,8 @@
 What may live here: the layouts as plain data, and renaming by them. It may not know any network, nor run anything.
 
 Sources: EAGLE-1/2 and EAGLE-3 as in github.com/SafeAILab/EAGLE (`cnets1.py`, `cnets.py`), Medusa as in
-github.com/FasterDecoding/Medusa (`medusa_model.py`), and the two of github.com/vllm-project/speculators.
+github.com/FasterDecoding/Medusa (`medusa_model.py`), Hydra as in github.com/zankner/Hydra (`hydra_heads`),
+and the two of github.com/vllm-project/speculators.
 """
 
 from collections.abc import Collection, Mapping
@@ -41,7 +42,8 @@ _LAYER_OPTIONAL = {
 class Layout:
     """One published layout. `names` maps every tensor that it must hold to ours, `optional` those that it may hold;
     `unused` are those that a draft needs nothing of here. Where both sides of a line say `{head}` and `{block}`, it
-    stands for one of each; `{layer}` counts layers behind the first from 1, `{further}` from 0.
+    stands for one of each, and `{odd}` for 2 * block + 1; `{layer}` counts layers behind the first from 1, `{further}`
+    from 0.
 
     It is recognised by the first of these that applies: `speculators_type` in its configuration, one of
     `config_keys` in it, `architecture`, or a tensor whose name begins as one of `marks`. A `prefix` of names is left
@@ -60,6 +62,11 @@ class Layout:
     marks: tuple[str, ...] = ()
     prefix: str = ""
     layer_key: str | None = None
+
+    @property
+    def prefix_layer(self) -> bool:
+        """Whether Hydra's heads stand behind a layer."""
+        return any(ours.startswith("prefix.") for ours in self.names.values())
 
     @property
     def embedding(self) -> str | None:
@@ -146,6 +153,50 @@ MEDUSA = Layout(
     marks=("0.0.linear.", "medusa_head."),
     prefix="medusa_head.",
 )
+
+
+def _hydra(block: str, head: str) -> dict[str, str]:
+    """`block` and `head` are the names inside a head's lists of its blocks and of its last layer: where there is
+    dropout in training, it takes every other number."""
+    first, last = f"hydra_mlp.{{head}}.{block}".replace("{block}", "0").replace("{odd}", "1"), f"hydra_lm_head.{head}"
+    names = {f"{first}.res_connection.{part}": f"trunks.{{head}}.0.residual.{part}" for part in ("weight", "bias")}
+    for part in ("weight", "bias"):
+        names[f"hydra_mlp.{{head}}.{block}.linear.{part}"] = f"trunks.{{head}}.{{block}}.linear.{part}"
+    return names | {f"{last}.weight": "heads.{head}.weight"}
+
+
+# The embedding is the target's; old versions of transformers save the frequencies of rotary positions.
+_HYDRA_UNUSED = frozenset(
+    {
+        "input_embed_fn.weight",
+        "prefix_embeding_layer.embed_tokens.weight",
+        "prefix_embeding_layer.layers.0.self_attn.rotary_emb.inv_freq",
+    }
+)
+HYDRA_PLUS = Layout(
+    title="Hydra++ heads as their authors publish them",
+    kind="hydra",
+    names={
+        **_hydra("{odd}", "{head}.1"),
+        **_lines(_LLAMA_LAYER, "prefix_embeding_layer.layers.0", "prefix.layer"),
+        "prefix_embeding_layer.layers.0.input_layernorm.weight": "prefix.layer.input_norm.weight",
+        "prefix_embeding_layer.norm.weight": "prefix.norm.weight",
+    },
+    optional={
+        "hydra_lm_head.{head}.1.bias": "heads.{head}.bias",
+        **_lines(_LAYER_OPTIONAL, "prefix_embeding_layer.layers.0", "prefix.layer"),
+    },
+    unused=_HYDRA_UNUSED,
+    marks=("prefix_embeding_layer.",),
+)
+HYDRA = Layout(
+    title="Hydra heads as their authors publish them",
+    kind="hydra",
+    names=_hydra("{block}", "{head}"),
+    optional={"hydra_lm_head.{head}.bias": "heads.{head}.bias"},
+    unused=_HYDRA_UNUSED,
+    marks=("hydra_mlp.",),
+)
 EAGLE = Layout(
     title="an EAGLE-1/2 draft as its authors publish it",
     kind="eagle",
@@ -155,7 +206,7 @@ EAGLE = Layout(
     marks=("fc.",),
 )
 
-LAYOUTS = (SPECULATORS_EAGLE3, SPECULATORS_EAGLE, EAGLE3, MEDUSA, EAGLE)
+LAYOUTS = (SPECULATORS_EAGLE3, SPECULATORS_EAGLE, EAGLE3, MEDUSA, HYDRA_PLUS, HYDRA, EAGLE)
 """In the order in which they are tried: what marks a later one may also occur in one before."""
 
 
@@ -214,7 +265,7 @@ def published_names(layout: Layout, **counts: int) -> dict[str, str]:
 def _expand(names: Mapping[str, str], heads: int = 1, blocks: int = 1, layers: int = 1) -> dict[str, str]:
     """A table with a line for each head, block and layer behind the first that it mentions."""
     return {
-        name.format(head=head, block=block, blocks=blocks, layer=layer): ours.format(
+        name.format(head=head, block=block, odd=2 * block + 1, blocks=blocks, layer=layer): ours.format(
             head=head, block=block, further=layer - 1
         )
         for head in range(heads)

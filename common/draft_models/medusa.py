@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
+from common.draft_models.layers import ResidualBlock
 from common.draft_models.layouts import MEDUSA, recognise, rename
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
@@ -66,19 +66,6 @@ class MedusaConfig:
             blocks=int(content["blocks"]),
             shared_head=bool(content["shared_head"]),
         )
-
-
-class ResidualBlock(nn.Module):
-    """x + SiLU(W x + b), initialised to the identity."""
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.linear = nn.Linear(width, width)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + functional.silu(self.linear(x))
 
 
 class MedusaDraft(nn.Module):

@@ -1,4 +1,4 @@
-"""The weights of a draft model on disk: one file, shards with an index, or Medusa's own file.
+"""The weights of a draft model on disk: one file, shards with an index, or the file of published heads.
 
 What may live here: finding these files, and reading tensors by name. It may not know any layout or network.
 """
@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from common.models.errors import CheckpointError
-from common.models.source import MEDUSA_WEIGHTS, SHARD_INDEX, WEIGHTS, refuse_pickled, weight_files
+from common.models.source import HEAD_WEIGHTS, SHARD_INDEX, WEIGHTS, refuse_pickled, weight_files
 from common.weight_only.files import read_mapped
 
 
@@ -18,8 +18,9 @@ def draft_weight_files(directory: Path) -> list[Path]:
     are none, or only as pickle, or where one of several files is missing."""
     if (directory / WEIGHTS).is_file() or (directory / SHARD_INDEX).is_file():
         return weight_files(directory)
-    if (directory / MEDUSA_WEIGHTS).is_file():
-        return [directory / MEDUSA_WEIGHTS]
+    heads = [directory / name for name in HEAD_WEIGHTS if (directory / name).is_file()]
+    if heads:
+        return heads[:1]
     refuse_pickled(directory)
     raise CheckpointError(f"{directory} has no weights as safetensors; put its {WEIGHTS} there.")
 

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 
 from common.codec import decode
 from common.draft_models.block import BlockDraft
 from common.draft_models.layers import full_attention
+from common.draft_models.vocabulary import trim_head
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates, nothing_received
 from common.models.decoder import CausalLm
@@ -22,18 +24,24 @@ from common.protocol.messages import State
 
 _CHUNK = 512  # committed tokens of one forward
 _SPARE = 512  # slots for tokens that are not committed
+_SHORTLIST = 64
+"""Tokens of each place that a block may propose. So its one forward multiplies by the whole head once, for all places;
+the levels of a tree through it multiply by some hundred rows of the head, whatever the vocabulary."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
     """Places `[B, E]` behind an anchor: the token behind `start` positions of the sequence and then `lead`, which ends
     in it; an empty lead means the last of these positions. `newest_state`: the last position whose draft state it
-    knows. `states`: recurrent ones by path, as far as they were asked for."""
+    knows. `tokens`, int64 [K]: the likeliest of all places, from which it proposes, and `head`: the head's rows for
+    them. `states`: recurrent ones by path, as far as they were asked for."""
 
     start: int
     lead: tuple[int, ...]
     newest_state: int
     places: torch.Tensor
+    tokens: torch.Tensor
+    head: nn.Module
     states: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
 
     @property
@@ -48,7 +56,7 @@ class BlockNetwork:
         self._embedding = tail.get_input_embeddings()
         self._head = head_of(tail)
         self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
-        self._context = context
+        self._vocabulary = tail.config.vocab_size
         self._received = ReceivedStates(draft.trunk, context, self._like)
         self._sa = PackedLayer(draft.config.trunk.sa, context + _SPARE, tail.config.vocab_size, self._like)
         self._read = 0  # leading positions whose K/V are held
@@ -85,8 +93,10 @@ class BlockNetwork:
         # What comes out for the last token is wanted again, so its K/V count as not held.
         self._read = len(tokens) - 1
         attention = full_attention if len(self._received) else nothing_received
-        places = self._draft.look_ahead(read[:, -1], positions[:, -1], attention, self._received.keys_values())
-        return Block(len(tokens), tuple(path), self._received.newest, places[0])
+        places = self._draft.look_ahead(read[:, -1], positions[:, -1], attention, self._received.keys_values())[0]
+        likeliest = self._head(self._draft.norm(places)).topk(min(_SHORTLIST, self._vocabulary)).indices.unique()
+        head = trim_head(self._head, likeliest)
+        return Block(len(tokens), tuple(path), self._received.newest, places, likeliest, head)
 
     def _read_on(self, tokens: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Self-attention of tokens behind those that are held, `[1, T, E]`, and their positions `[1, T]`."""
@@ -99,14 +109,16 @@ class BlockNetwork:
 
     @torch.inference_mode()
     def logits(self, block: Block, paths: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """`[paths, vocabulary]` of the tokens behind each path through the block."""
+        """`[paths, vocabulary]` of the tokens behind each path through the block, minus infinity for all but its
+        tokens."""
         self._walk(block, paths)
         places = block.places[[len(path) for path in paths]]
         corrected = self._draft.corrected(places, torch.stack([block.states[path] for path in paths]))
         # Place 0 knows all before it.
         first = torch.tensor([not path for path in paths], device=places.device)[:, None]
-        logits: torch.Tensor = self._head(self._draft.norm(torch.where(first, places, corrected)))
-        return logits
+        of_tokens = block.head(self._draft.norm(torch.where(first, places, corrected)))
+        logits = of_tokens.new_full((len(paths), self._vocabulary), -torch.inf)
+        return logits.index_copy_(1, block.tokens, of_tokens)
 
     def _walk(self, block: Block, paths: Sequence[tuple[int, ...]]) -> None:
         """Makes the recurrent states of these paths and of those that lead to them."""

@@ -136,7 +136,9 @@ class Perturbed(Likeliest):
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, _SHORTLIST)
         noise = gumbel(self._sampling.seed, np.array(positions)[:, None], tokens)
-        features = np.stack([np.maximum(logps, _LEAST), noise], axis=-1) * self._sampling.temperature
+        # Where no token is left, as behind a draft's last head, there are no log-probabilities.
+        certain = np.maximum(np.nan_to_num(logps, nan=_LEAST), _LEAST)
+        features = np.stack([certain, noise], axis=-1) * self._sampling.temperature
         scores = np.where(np.isfinite(logps), self._trust.logps(features), -math.inf)
         best = np.argsort(-scores)[:, : self._children]
         return [
@@ -146,7 +148,7 @@ class Perturbed(Likeliest):
 
     def learn(self, offer: Ranked, token: int) -> None:
         committed = np.flatnonzero(offer.tokens == token)
-        if len(committed):
+        if offer.candidates and len(committed):
             self._trust.learn(offer.features, int(committed[0]))
 
 

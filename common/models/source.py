@@ -21,12 +21,12 @@ QUANTISATION = "quantization_config"
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """Files with a vocabulary: transformers builds the tokenizer from the first that exists."""
 
-MEDUSA_WEIGHTS = "medusa_lm_head.safetensors"
-"""Medusa's heads alone, as their authors name them."""
+HEAD_WEIGHTS = ("medusa_lm_head.safetensors", "hydra_lm_head.safetensors")
+"""Medusa's and Hydra's heads alone, as their authors name them."""
 
-_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors", MEDUSA_WEIGHTS)
-"""A checkpoint's weights, a draft's server half, and published Medusa heads. Some repositories hold the same weights
-again under other names."""
+_WEIGHT_PATTERNS = ("model*.safetensors", "exporter.safetensors", *HEAD_WEIGHTS)
+"""A checkpoint's weights, a draft's server half, and published heads. Some repositories hold the same weights again
+under other names."""
 
 _PICKLED = ("pytorch_model*.bin", "*.bin", "*.pt", "*.pth", "*.pkl")
 """Names of weights that are never loaded, the likeliest first."""

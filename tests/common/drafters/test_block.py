@@ -12,6 +12,7 @@ from common.draft_models.block import BlockDraft
 from common.draft_models.exporters import LsaExporter
 from common.draft_models.layers import masked_attention
 from common.draft_models.mixture_of_attentions import make_lsa
+from common.drafters import block_network
 from common.drafters.best_first import Expansion
 from common.drafters.block import BlockDrafter
 from common.drafters.block_network import BlockNetwork
@@ -28,7 +29,7 @@ from training.draft_models.features import load_target
 from training.draft_models.tail_forward import frozen_tail
 
 TOKENS = [11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 17, 33]
-CONTEXT, LENGTH = 64, 4
+CONTEXT, LENGTH, SHORTLIST = 64, 4, 12
 
 
 class Scene:
@@ -76,11 +77,20 @@ class Scene:
         for token in path:
             state = self.draft.next_path(state, embedding(torch.tensor([token])))
         corrected = self.draft.corrected(place, state) if path else place
-        return torch.log_softmax(self.target.lm_head(self.draft.norm(corrected))[0].float(), -1)
+        likeliest = self.target.lm_head(self.draft.norm(block[0])).topk(SHORTLIST).indices.unique()
+        logits = self.target.lm_head(self.draft.norm(corrected))[0].float()
+        kept = torch.full_like(logits, -torch.inf).index_copy(0, likeliest, logits[likeliest])
+        return torch.log_softmax(kept, -1)
 
 
 def _flat(heads):
     return heads.transpose(1, 2).flatten(2)
+
+
+@pytest.fixture(autouse=True)
+def few_tokens(monkeypatch):
+    """Of 300, so that some are left out."""
+    monkeypatch.setattr(block_network, "_SHORTLIST", SHORTLIST)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +136,8 @@ def test_a_tree_goes_on_behind_a_block_from_its_likeliest_end(scene):
 def test_what_was_read_is_kept_over_commits_along_the_tree_and_beside_it(scene):
     """Behind every commit each proposal comes from one block that a fresh drafter computes too."""
     vocabulary = scene.target.config.vocab_size
-    growing = Growing(scene.drafter(nodes=40), TOKENS[:4], vocabulary)
-    for commit in ("along", "beside", "along", "along", "beside"):
+    growing = Growing(scene.drafter(nodes=16), TOKENS[:4], vocabulary)
+    for commit in ("along", "beside", "along"):
         for _ in range(2):
             proposed = growing.draft()
             tokens = list(growing.session.tree.tokens)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -12,13 +13,13 @@ from common.drafters.lookup import LookupDrafter
 from common.protocol.messages import State
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import Proposal, TreeView
-from tests.common.drafters import test_eagle, test_independent, test_medusa, test_moa
+from tests.common.drafters import test_eagle, test_independent, test_medusa, test_moa, test_path_heads
 from tests.families import make_checkpoint
 
 PROMPT = (11, 45, 7, 201, 99, 45, 7)
 ONE = Expansion(breadth=1, children=8, nodes=1, least_probability=1e-30)
 RULES = [("greedy", LIKELIEST), ("coupled", Sampling(1.0, seed=5))]
-NAMES = ("lookup", "independent", "eagle", "medusa", "moa 0", "moa 1")
+NAMES = ("lookup", "independent", "eagle", "hydra++", "clover", "medusa", "moa 0", "moa 1")
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,17 @@ def kinds(tmp_path_factory) -> dict[str, Kind]:
         test_medusa.MedusaConfig(test_medusa.HIDDEN, test_medusa.VOCAB, test_medusa.ACCURACIES)
     ).double()
     moas = {depth: test_moa.Scene(folder / f"moa-{depth}", "llama", depth) for depth in (0, 1)}
+    paths = {name: test_path_heads.Scene(folder / name, name) for name in ("hydra++", "clover")}
     before_root = len(PROMPT) - 1
     return {
         "lookup": Kind(LookupDrafter),
         "independent": Kind(lambda: test_independent.drafter_of(independent)),
         "eagle": Kind(eagle.drafter, (eagle.frame(0, before_root),)),
         "medusa": Kind(lambda: test_medusa.drafter_of(heads), (test_medusa.frame(eagle.hidden, 0, before_root),)),
+        **{
+            name: Kind(partial(scene.drafter, breadth=3), (scene.frame(0, before_root),))
+            for name, scene in paths.items()
+        },
         **{f"moa {depth}": Kind(scene.drafter, tuple(scene.frames(0, before_root))) for depth, scene in moas.items()},
     }
 

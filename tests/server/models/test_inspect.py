@@ -13,8 +13,16 @@ from safetensors.torch import load_file, save_file
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
 from server import cli
-from tests.common.draft_models import published_eagle3, test_eagle, test_medusa
-from tests.drafts import make_block_draft, make_eagle3_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.common.draft_models import published_eagle3, test_eagle, test_hydra, test_medusa
+from tests.drafts import (
+    make_block_draft,
+    make_clover_draft,
+    make_eagle3_draft,
+    make_eagle_draft,
+    make_hydra_draft,
+    make_medusa_draft,
+    make_moa_draft,
+)
 from tests.families import make_checkpoint
 from tests.sharded import shard
 
@@ -48,6 +56,8 @@ MAKERS = {
     "block": make_block_draft,
     "eagle3": make_eagle3_draft,
     "eagle": make_eagle_draft,
+    "clover": make_clover_draft,
+    "hydra": make_hydra_draft,
     "medusa": make_medusa_draft,
 }
 
@@ -85,6 +95,8 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
     for layout in published_eagle3.LAYOUTS:
         published_eagle3.write(tmp_path / layout, layout, published_eagle3.tensors_of(layout))
     test_medusa.write_published(tmp_path / "medusa", 2, 1)
+    for name, plus in (("hydra", False), ("hydra++", True)):
+        test_hydra.write_published(tmp_path / name, plus=plus)
     expected = {
         "eagle": ("an EAGLE-1/2 draft as its authors publish it", "hidden size 32", "all of its target's tokens"),
         "authors": ("an EAGLE-3 draft as its authors publish it", "hidden size 32, vocabulary 60", "7 tokens"),
@@ -92,6 +104,16 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
             "an EAGLE-3 draft in the layout of speculators",
             "some/target, hidden size 32, vocabulary 60",
             "7 tokens",
+        ),
+        "hydra": (
+            "Hydra heads as their authors publish them",
+            "some/target, hidden size 256, vocabulary 20",
+            "all of its target's tokens",
+        ),
+        "hydra++": (
+            "Hydra++ heads as their authors publish them",
+            "some/target, hidden size 256, vocabulary 20",
+            "all of its target's tokens",
         ),
         "medusa": (
             "Medusa heads as their authors publish them",

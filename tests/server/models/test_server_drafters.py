@@ -21,7 +21,14 @@ from server.options import Pace, SessionOptions
 from server.passes.state_maker import StateMaker
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
-from tests.drafts import make_block_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.drafts import (
+    make_block_draft,
+    make_clover_draft,
+    make_eagle_draft,
+    make_hydra_draft,
+    make_medusa_draft,
+    make_moa_draft,
+)
 from tests.server.client_turn import EngineWire, play
 from tests.server.passes.test_state_maker import POISON, POOL, SlotNumbers
 from tests.server.proposers import nothing
@@ -133,6 +140,8 @@ MAKERS = {
     "moa": make_moa_draft,
     "block": make_block_draft,
     "eagle": make_eagle_draft,
+    "clover": make_clover_draft,
+    "hydra": make_hydra_draft,
     "medusa": make_medusa_draft,
 }
 
@@ -159,7 +168,9 @@ def with_server_drafters(target: Path, drafts: Sequence[Path]) -> tuple[Engine, 
 
 
 @pytest.mark.parametrize(
-    "kinds", [["moa"], ["block"], ["eagle"], ["medusa"], ["small"], []], ids=lambda kinds: str(*kinds)
+    "kinds",
+    [["moa"], ["block"], ["eagle"], ["clover"], ["hydra"], ["medusa"], ["small"], []],
+    ids=lambda kinds: str(*kinds),
 )
 async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_alone(
     kinds: list[str], target: Path, drafts: dict[str, Path], reference: Callable[[str], Reference]

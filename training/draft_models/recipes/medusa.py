@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from common.draft_models.exporters import HiddenExporter
-from common.draft_models.medusa import KIND, MedusaConfig, MedusaDraft, assumed_accuracies, save_medusa
+from common.draft_models.medusa import KIND, RANKS, MedusaConfig, MedusaDraft, assumed_accuracies, save_medusa
 from common.drafters.medusa import MedusaDrafter
 from common.models.fingerprint import fingerprint
 from common.models.parts import head_of, projection_of
@@ -53,9 +53,9 @@ class Accuracies(nn.Module):
 
     measured: torch.Tensor
 
-    def __init__(self, heads: int):
+    def __init__(self, heads: int, ranks: int):
         super().__init__()
-        self.register_buffer("measured", torch.tensor(assumed_accuracies(heads), dtype=torch.float64))
+        self.register_buffer("measured", torch.tensor(assumed_accuracies(heads), dtype=torch.float64)[:, :ranks])
 
     def table(self) -> tuple[tuple[float, ...], ...]:
         return tuple(tuple(head) for head in self.measured.tolist())
@@ -71,14 +71,18 @@ class MedusaRecipe:
         blocks: int = 1,
         shared_head: bool = False,
         train_target: bool = False,
+        chain: bool = False,
     ):
         """`heads` positions are drafted, each from `blocks` residual blocks and a head of its own, or with
-        `shared_head` the target's. `train_target` is Medusa-2. Raises MisuseError below one head or block."""
+        `shared_head` the target's. `train_target` is Medusa-2. With `chain` the likeliest token of each head alone is
+        drafted; with `shared_head` too that is Blockwise Parallel Decoding (Stern et al. 2018, arXiv 1811.03115).
+        Raises MisuseError below one head or block."""
         if heads < 1 or blocks < 1:
             raise MisuseError("--heads and --blocks must be at least 1")
         self._target = target
         self._backbone: PreTrainedModel | None = _trainable(target.model) if train_target else None
-        self.accuracies = Accuracies(heads)
+        self._ranks = 1 if chain else RANKS
+        self.accuracies = Accuracies(heads, self._ranks)
         config = MedusaConfig(
             target.config.hidden_size, target.config.vocab_size, self.accuracies.table(), blocks, shared_head
         )
@@ -129,7 +133,8 @@ class MedusaRecipe:
             answers = self._answer(target, half, new_tokens, self.accuracies.measured)
             samples = whole_sequences(half, [answer.tokens for answer in answers])
             packed = packed_target(target, self._exporters(), max(len(tokens) for tokens, _ in samples))
-            tables.append(measure_accuracies(packed, target.head, self.draft_for(target), samples))
+            measured = measure_accuracies(packed, target.head, self.draft_for(target), samples)
+            tables.append(measured[:, : self._ranks])
             weights.append(sum(len(answer.tokens) for answer in answers))
         shares = torch.tensor(weights, dtype=torch.float64) / sum(weights)
         self.accuracies.measured.copy_(torch.einsum("n,nhk->hk", shares, torch.stack(tables)))
@@ -154,6 +159,7 @@ class MedusaRecipe:
             "form": "Medusa-1, the target frozen" if self._backbone is None else "Medusa-2, with a new target",
             "heads": f"{config.heads} of {config.blocks} residual block{'s' * (config.blocks > 1)}",
             "ends in": "the target's head" if config.shared_head else "a head of its own",
+            "drafts": "a chain" if self._ranks == 1 else "a sparse tree",
         }
 
     def draft_for(self, target: FrozenTarget, accuracies: torch.Tensor | None = None) -> MedusaDraft:
@@ -194,7 +200,12 @@ def _with_model(target: FrozenTarget, backbone: PreTrainedModel) -> FrozenTarget
 
 
 def build(
-    target: FrozenTarget, heads: int = 4, blocks: int = 1, shared_head: bool = False, train_target: bool = False
+    target: FrozenTarget,
+    heads: int = 4,
+    blocks: int = 1,
+    shared_head: bool = False,
+    train_target: bool = False,
+    chain: bool = False,
 ) -> MedusaRecipe:
     """As `MedusaRecipe`."""
-    return MedusaRecipe(target, heads, blocks, shared_head, train_target)
+    return MedusaRecipe(target, heads, blocks, shared_head, train_target, chain)

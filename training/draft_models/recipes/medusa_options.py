@@ -16,5 +16,10 @@ def options(
     train_target: Annotated[
         bool, typer.Option("--train-target", help="Train the target along with the heads and write it as a new one.")
     ] = False,
+    chain: Annotated[
+        bool,
+        typer.Option("--chain", help="Draft a chain; with --shared-head, this is Blockwise Parallel Decoding."),
+    ] = False,
 ) -> Options:
-    return {"heads": heads, "blocks": blocks, "shared_head": shared_head, "train_target": train_target}
+    own = {"heads": heads, "blocks": blocks, "shared_head": shared_head}
+    return own | {"train_target": train_target, "chain": chain}

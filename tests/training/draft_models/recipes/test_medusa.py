@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from common.draft_models.medusa import load_medusa
+from common.draft_models.medusa import load_medusa, sparse_tree
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
@@ -115,3 +115,15 @@ def test_sizes_below_one_are_refused(target):
     for options in ({"heads": 0}, {"blocks": 0}):
         with pytest.raises(MisuseError, match="at least 1"):
             build(target, **options)
+
+
+def test_a_chain_is_drafted_where_that_was_asked_for(tmp_path, target):
+    """Blockwise Parallel Decoding: the likeliest token of each head alone, of the target's own head."""
+    recipe, batch = build(target, shared_head=True, chain=True), random_batch(target, rows=8)
+    train(recipe, target, batch, 80, 1e-2)
+    own = [row[:6].tolist() for row in batch.ids]
+    assert measure(recipe, target, own, 12).accept_length > 1.5
+    recipe.save(tmp_path)
+    accuracies = load_medusa(tmp_path).config.accuracies
+    assert [len(head) for head in accuracies] == [1] * 4
+    assert set(sparse_tree(accuracies, 64)) <= {(0,) * depth for depth in range(1, 5)}

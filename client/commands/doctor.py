@@ -12,6 +12,7 @@ import typer
 from client.doctor.draft_sizes import Memory
 from client.doctor.network_checks import check_network
 from client.doctor.server_checks import check_server_description
+from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from common.cache import cache_directory
 from common.programs.configuration import Program
@@ -74,6 +75,8 @@ async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path
         found = await asyncio.to_thread(check_network, address, access.tls, now)
         if is_well(found):
             replica = replace(access, address=address)
-            found += await check_server_description(replica, choice.model, choice.bundle, cache, memory)
+            found += await check_server_description(
+                replica, choice.model, DraftChoice(choice.draft).bundle, cache, memory
+            )
         findings += found
     return findings

@@ -70,7 +70,8 @@ class RegressiveAttention(nn.Module):
             for x in (self.q_proj(self.norm(state)), self.k_proj(embedded), self.v_proj(embedded))
         )
         share = cosine_similarity(queries, keys, dim=-1, eps=self._epsilon)
-        return state + (share[..., None] * values).flatten(1)
+        out: torch.Tensor = state + (share[..., None] * values).flatten(1)
+        return out
 
 
 class CloverDraft(PathHeads):

@@ -116,7 +116,7 @@ class BlockNetwork:
         corrected = self._draft.corrected(places, torch.stack([block.states[path] for path in paths]))
         # Place 0 knows all before it.
         first = torch.tensor([not path for path in paths], device=places.device)[:, None]
-        of_tokens = block.head(self._draft.norm(torch.where(first, places, corrected)))
+        of_tokens: torch.Tensor = block.head(self._draft.norm(torch.where(first, places, corrected)))
         logits = of_tokens.new_full((len(paths), self._vocabulary), -torch.inf)
         return logits.index_copy_(1, block.tokens, of_tokens)
 

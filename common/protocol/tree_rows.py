@@ -53,8 +53,7 @@ def rows_of(
     """Of columns in the order of the rows, the root's first."""
     # Not numpy's exp, whose last bit depends on the processor.
     chances = np.array([math.exp(logp) for logp in logps])
-    integers = np.array((tokens, parents, depths), dtype=np.int64)
-    claimed = np.array(logps)
+    integers, claimed = np.array((tokens, parents, depths), dtype=np.int64), np.array(logps)
     for column in (integers, claimed, chances):
         column.setflags(write=False)
-    return TreeRows(*integers, max(depths), claimed, chances, grouped, draws)
+    return TreeRows(integers[0], integers[1], integers[2], max(depths), claimed, chances, grouped, draws)

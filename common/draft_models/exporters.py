@@ -3,15 +3,15 @@
 What may live here: reading the target's K/V pool by slot. It may not know sessions, windows, encoding or drafters.
 """
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 
 from common.draft_models import block
 from common.draft_models.directory import read_draft_kind
-from common.draft_models.eagle3 import Fuse, load_fuse, read_taps
 from common.draft_models.lsa import StateMixer
 from common.draft_models.mixture_of_attentions import load_mixer
 from common.draft_models.moa import read_moa_config
@@ -27,6 +27,29 @@ class StateExporter(Protocol):
 
     def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
         """Float32 `[count, *shape]` for `slots [count]`."""
+        ...
+
+
+class Fuse(Protocol):
+    """The server's half of a kind whose draft state is `fused`."""
+
+    out_features: int
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """`[..., out_features]` from the states at the taps, beside each other."""
+        ...
+
+
+class FusingModule(Protocol):
+    """What the module of such a kind in `common.draft_models` offers."""
+
+    def load_fuse(self, directory: Path) -> torch.nn.Module:
+        """A frozen `Fuse`. Raises CheckpointError where it is not there or broken."""
+        ...
+
+    def read_taps(self, directory: Path, layers: int) -> tuple[int, ...]:
+        """The layers of a target of `layers` layers whose inputs are fused, from 0; `layers` is what leaves the last.
+        Raises CheckpointError where that cannot be."""
         ...
 
 
@@ -65,7 +88,7 @@ class HiddenExporter:
 
 
 class FusedExporter:
-    """Hidden states of three layers, fused into one vector by EAGLE-3's linear layer (Li et al. 2025, arXiv
+    """Hidden states of several layers, fused into one vector by a linear map, as EAGLE-3's (Li et al. 2025, arXiv
     2503.01840)."""
 
     kind = FUSED
@@ -81,7 +104,7 @@ class FusedExporter:
         if not pool.taps_SE.keys() >= set(self.taps):
             raise RuntimeError("the target's pool keeps no hidden states of these layers")
         states = [pool.taps_SE[tap].index_select(0, slots) for tap in self.taps]
-        fused: torch.Tensor = self._fuse(torch.cat(states, dim=-1))
+        fused = self._fuse(torch.cat(states, dim=-1))
         return fused.float()
 
 
@@ -108,7 +131,7 @@ def load_exporter(state: str, directory: Path, target: PackedModel) -> StateExpo
 def taps_of(state: str | None, directory: Path, layers: int) -> tuple[int, ...]:
     """The taps that the pool of a target of `layers` layers must have for draft state of the kind `state`, as the draft
     in `directory` reads it. Raises CheckpointError where its configuration names what cannot be."""
-    return read_taps(directory, layers) if state == FUSED else ()
+    return _fusing(directory).read_taps(directory, layers) if state == FUSED else ()
 
 
 def _load_lsa(directory: Path, target: PackedModel) -> StateExporter:
@@ -123,13 +146,24 @@ def _load_hidden(directory: Path, target: PackedModel) -> StateExporter:
 
 
 def _load_fused(directory: Path, target: PackedModel) -> StateExporter:
-    fuse = load_fuse(directory).to(target.model.device, target.model.dtype)
-    return FusedExporter(fuse, read_taps(directory, target.model.config.num_hidden_layers))
+    fusing = _fusing(directory)
+    fuse = fusing.load_fuse(directory).to(target.model.device, target.model.dtype)
+    return FusedExporter(cast(Fuse, fuse), fusing.read_taps(directory, target.model.config.num_hidden_layers))
+
+
+def _fusing(directory: Path) -> FusingModule:
+    return cast(FusingModule, importlib.import_module(f"common.draft_models.{read_draft_kind(directory).name}"))
+
+
+def _load_last_key_values(directory: Path, target: PackedModel) -> StateExporter:
+    return KeyValueExporter(1, next(iter(target.pool.widths)))
 
 
 _LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {
     LSA: _load_lsa,
     HIDDEN: _load_hidden,
     FUSED: _load_fused,
+    KEY_VALUES: _load_last_key_values,
 }
-"""For each kind of draft state that a draft kind may need; K/V follow from the target layers that a draft runs."""
+"""For each kind of draft state that a draft kind may need: K/V are the last layer's. Those of target layers that
+a draft runs follow from their number."""

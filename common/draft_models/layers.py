@@ -105,10 +105,25 @@ class DecoderLayer(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """As `forward`, with what queries, keys and values read: `normed [B, T, read_vectors * E]`."""
+        return self.feed_forward(self.mix(x, normed, positions, attention, keys_values))
+
+    def mix(
+        self,
+        x: torch.Tensor,
+        normed: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """The first half of `attend`: attention with its residual."""
         turn = self._turn(positions)
         queries = turn(self.q_norm(_split(self.q_proj(normed), self.shape.head_dim)))
         keys, values = self._keys_values(normed, turn) if keys_values is None else keys_values
-        x = x + self.o_proj(attention(queries, keys, values))
+        mixed: torch.Tensor = x + self.o_proj(attention(queries, keys, values))
+        return mixed
+
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The second half, `[B, T, E]`: SwiGLU with its residual."""
         normed = self.post_norm(x)
         out: torch.Tensor = x + self.down_proj(functional.silu(self.gate_proj(normed)) * self.up_proj(normed))
         return out
@@ -119,6 +134,31 @@ class DecoderLayer(nn.Module):
 
     def _turn(self, positions: torch.Tensor) -> "_Turn":
         return _Turn(positions, self.shape)
+
+
+class CrossAttention(nn.Module):
+    """Attention with a residual to keys and values that another model has made, with its own rotary positions."""
+
+    def __init__(self, shape: LayerShape):
+        """`shape`: heads and rotary positions are the other model's."""
+        super().__init__()
+        self.shape = shape
+        self.input_norm = RmsNorm(shape.hidden, shape.epsilon)
+        self.q_proj = nn.Linear(shape.hidden, shape.heads * shape.head_dim, bias=shape.attention_bias)
+        self.o_proj = nn.Linear(shape.heads * shape.head_dim, shape.hidden, bias=shape.output_bias)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """`[B, T, E]` from `x [B, T, E]` at `positions [B, T]`, over `keys_values`, `[B, K, S, D]` each."""
+        turn = _Turn(positions, self.shape)
+        queries = turn(_split(self.q_proj(self.input_norm(x)), self.shape.head_dim))
+        out: torch.Tensor = x + self.o_proj(attention(queries, *keys_values))
+        return out
 
 
 def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

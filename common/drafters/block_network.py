@@ -11,9 +11,8 @@ import torch
 
 from common.codec import decode
 from common.draft_models.block import BlockDraft
-from common.draft_models.layers import full_attention
 from common.drafters.packed_layer import PackedLayer
-from common.drafters.received import ReceivedStates, nothing_received
+from common.drafters.received import ReceivedStates
 from common.models.decoder import CausalLm
 from common.models.parts import head_of
 from common.models.segment import Segment
@@ -84,8 +83,8 @@ class BlockNetwork:
         read, positions = self._read_on([*tokens[self._read :], *path])
         # What comes out for the last token is wanted again, so its K/V count as not held.
         self._read = len(tokens) - 1
-        attention = full_attention if len(self._received) else nothing_received
-        places = self._draft.look_ahead(read[:, -1], positions[:, -1], attention, self._received.keys_values())
+        received = self._received
+        places = self._draft.look_ahead(read[:, -1], positions[:, -1], received.attention, received.keys_values())
         return Block(len(tokens), tuple(path), self._received.newest, places[0])
 
     def _read_on(self, tokens: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -27,7 +27,7 @@ LSA, HIDDEN, FUSED, KEY_VALUES = "lsa", "hidden", "fused", "kv"
 
 DIMENSIONS: Mapping[str, int] = {LSA: 1, HIDDEN: 1, FUSED: 1, KEY_VALUES: 3}
 """Every kind of draft state, and the number of axes of one position: `lsa [2 * E_kv]` is the layer
-self-attention's vector, `hidden [E]` the last hidden state, `fused [E]` hidden states of three layers as one vector,
+self-attention's vector, `hidden [E]` the last hidden state, `fused [E]` hidden states of several layers as one vector,
 `kv [layers, 2, E_kv]` the keys (after their rotation) and the values of the last layers."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,11 +21,10 @@ from common.draft_models.mixture_of_attentions import make_lsa
 from common.drafters.block import BlockDrafter
 from common.drafters.block_network import BlockNetwork
 from common.drafters.drafter import Drafter
-from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
 from training.draft_models.features import FrozenTarget
-from training.draft_models.lags import LagSettings, Received, causal, draw_received
+from training.draft_models.lags import Received, causal, draw_received, lag_settings
 from training.draft_models.mixed_states import mixed_states
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
@@ -65,9 +64,7 @@ class BlockRecipe:
 
         Raises MisuseError for values that are no share.
         """
-        for name, share in (("--missing", missing), ("--alone", alone)):
-            if not 0 <= share <= 1:
-                raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
+        self._lags = lag_settings(missing, alone)
         trunk = moa_config(target, (0,), size, _MIXER)
         self.config = BlockConfig(trunk, length, across=trunk.ca, correction=trunk.hidden)
         self.needs = FeatureNeeds(key_values=True, logits=True)
@@ -77,7 +74,6 @@ class BlockRecipe:
         self.module = nn.ModuleDict({"lsa": self.lsa, "draft": self.draft})
         self._target = target
         self._size = size
-        self._lags = replace(LagSettings(), missing=missing, alone=alone)
         self._uncorrected = uncorrected
         self._tail = frozen_tail(target, 0)
         _start(self.draft, target)

@@ -69,6 +69,12 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
             LSA,
         ),
         DraftKind(
+            "dflash",
+            "a DFlash draft: one forward over a block of masked places, with the target's hidden states in every layer",
+            DraftParts.ON_TAIL,
+            FUSED,
+        ),
+        DraftKind(
             "tandem",
             "a Tandem draft: a small decoder that attends to the target's hidden states, projected down",
             DraftParts.ON_TAIL,

@@ -86,6 +86,10 @@ class DecoderLayer(nn.Module):
         """`[B, K, S, D]` each, of `source [B, S, E]` at `positions [B, S]`."""
         return self._keys_values(self.input_norm(source), self._turn(positions))
 
+    def keys_values_as_is(self, source: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `keys_values`, without the input norm."""
+        return self._keys_values(source, self._turn(positions))
+
     def forward(
         self,
         x: torch.Tensor,
@@ -185,6 +189,15 @@ def masked_attention(mask: torch.Tensor) -> Attention:
             queries, keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1), attn_mask=mask
         )
         return result.masked_fill(blind, 0.0).transpose(1, 2).flatten(2)
+
+    return attend
+
+
+def beside(others: tuple[torch.Tensor, torch.Tensor], attention: Attention) -> Attention:
+    """An `Attention` to `others`, keys and values `[B, K, S, D]`, and then to a layer's own, both by `attention`."""
+
+    def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return attention(queries, torch.cat([others[0], keys], dim=2), torch.cat([others[1], values], dim=2))
 
     return attend
 

@@ -5,12 +5,12 @@ alone; the tokens from there to an anchor are computed with its block.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import torch
 
 from common.codec import decode
-from common.draft_models.block import BlockDraft
+from common.draft_models.block import KIND, BlockDraft
+from common.drafters.marginals import Block
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedStates
 from common.models.decoder import CausalLm
@@ -23,24 +23,9 @@ _CHUNK = 512  # committed tokens of one forward
 _SPARE = 512  # slots for tokens that are not committed
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Places `[B, E]` behind an anchor: the token behind `start` positions of the sequence and then `lead`, which ends
-    in it; an empty lead means the last of these positions. `newest_state`: the last position whose draft state it
-    knows. `states`: recurrent ones by path, as far as they were asked for."""
-
-    start: int
-    lead: tuple[int, ...]
-    newest_state: int
-    places: torch.Tensor
-    states: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
-
-    @property
-    def length(self) -> int:
-        return len(self.places)
-
-
 class BlockNetwork:
+    kind = KIND
+
     def __init__(self, draft: BlockDraft, tail: CausalLm, context: int):
         """`tail` has the target's embedding and head. `context`: tokens of the longest sequence."""
         self._draft = draft

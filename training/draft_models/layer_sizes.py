@@ -32,11 +32,11 @@ def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape
     )
 
 
-def fitted_layer(target: FrozenTarget, layers: int, size: float, beside: int) -> LayerShape:
+def fitted_layer(target: FrozenTarget, layers: int, size: float, beside: int, head_norms: bool = False) -> LayerShape:
     """The shape of each of `layers` layers like the target's, with feed-forward parts so wide that they have, with
     `beside` further weights, `size` times the parameters of a target's layer. Raises MisuseError where nothing is left
     for these parts."""
-    shape = target_layer(target)
+    shape = replace(target_layer(target), head_norms=head_norms)
     room = size * layer_parameters(shape) - beside - layers * layer_parameters(replace(shape, intermediate=0))
     intermediate = int(room / layers / (3 * shape.hidden))
     if intermediate < 1:

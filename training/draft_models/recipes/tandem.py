@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from common.draft_models.exporters import FusedExporter, StateExporter
-from common.draft_models.layers import Attention, masked_attention
+from common.draft_models.layers import beside, masked_attention
 from common.draft_models.state_fuse import StateFuse
 from common.draft_models.tandem import KIND, TandemConfig, TandemDraft, make_fuse, save_tandem
 from common.drafters.tandem import TandemNetwork
@@ -58,8 +58,8 @@ class TandemRecipe(DecoderRecipe):
     def predict(self, batch: Batch, features: Features, received: Received, positions: torch.Tensor) -> torch.Tensor:
         states = self.fuse(tapped(self._target, features, self.draft.config.taps))
         own = causal(batch.ids) & ~received.seen
-        made = self.draft.keys_values(states, positions)
-        attention = [_two_sources(keys_values, received.seen, own) for keys_values in made]
+        both = masked_attention(torch.cat([received.seen, own], dim=-1)[:, None])
+        attention = [beside(made, both) for made in self.draft.keys_values(states, positions)]
         out: torch.Tensor = self.draft(self._target.embedding(batch.ids).float(), positions, attention)
         return out.to(self._target.model.dtype)
 
@@ -84,18 +84,6 @@ def build(
 ) -> TandemRecipe:
     """As `TandemRecipe`."""
     return TandemRecipe(target, DecoderSize(layers, size, missing, alone), state_width)
-
-
-def _two_sources(
-    received: tuple[torch.Tensor, torch.Tensor], sees_received: torch.Tensor, sees_own: torch.Tensor
-) -> Attention:
-    """Attention to `received` keys and values beside a layer's own; masks are bool `[R, T, T]`."""
-    attend = masked_attention(torch.cat([sees_received, sees_own], dim=-1)[:, None])
-
-    def attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        return attend(queries, torch.cat([received[0], keys], dim=2), torch.cat([received[1], values], dim=2))
-
-    return attention
 
 
 def _start(draft: TandemDraft, target: FrozenTarget) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from common.protocol.draft_state import FUSED, HIDDEN, KEY_VALUES, LSA
+from common.protocol.draft_state import FUSED, HIDDEN, LAST, LSA
 
 
 class DraftParts(Enum):
@@ -84,7 +84,7 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
             "glide",
             "a GliDe draft: a small decoder that attends to the keys and values of the target's last layer",
             DraftParts.ON_TAIL,
-            KEY_VALUES,
+            LAST,
         ),
         DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("medusa", "Medusa heads on the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),

@@ -1,7 +1,7 @@
-"""`dflash` as published (DFlash, Chen et al. 2026, arXiv 2602.06036): block diffusion drafting. Hidden states of some of
-the target's layers, fused into one vector for each token, become keys and values of every layer; the rows of a block,
-its tokens that are known and then masked ones, see these and each other in both directions. One forward predicts the
-token of every masked place. Fusing is the server's part.
+"""`dflash` as published (DFlash, Chen et al. 2026, arXiv 2602.06036): block diffusion drafting. Hidden states of a few
+of the target's layers, fused into one vector for each token, become keys and values of every layer; the rows of a
+block, its tokens that are known and then masked ones, see these and each other in both directions. One forward predicts
+the token of every masked place. Fusing is the server's part.
 
 What may live here: the network, its configuration, its files, which are in the published layout with the weights that
 fuse beside. It may not know caches, trees, losses or which states have arrived.
@@ -140,7 +140,7 @@ def _read(directory: Path, *, with_exporter: bool = False) -> tuple[DflashConfig
     if with_exporter and KIND_KEY in content:
         tensors |= read_tensors(directory, EXPORTER_WEIGHTS)
     # A bundle has no weights that fuse.
-    elsewhere = () if with_exporter else (f"{SERVER_PREFIX}weight", f"{SERVER_PREFIX}norm.weight")
+    elsewhere = () if with_exporter else (f"{SERVER_PREFIX}weight", f"{SERVER_PREFIX}out_norm.weight")
     settings = layer_settings(DFLASH, directory)
     layers = count_layers(DFLASH, settings, tensors, directory)
     renamed = rename(DFLASH, tensors, directory, elsewhere, layers=layers)

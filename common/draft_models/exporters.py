@@ -17,7 +17,7 @@ from common.draft_models.mixture_of_attentions import load_mixer
 from common.draft_models.moa import read_moa_config
 from common.models.key_values import KeyValuePool
 from common.models.packed import PackedModel
-from common.protocol.draft_state import FUSED, HIDDEN, KEY_VALUES, LSA
+from common.protocol.draft_state import FUSED, HIDDEN, KEY_VALUES, LAST, LSA
 
 
 class StateExporter(Protocol):
@@ -122,6 +122,19 @@ class KeyValueExporter:
         return pool.read_last(self._layers, slots).view(len(slots), *self.shape).float()
 
 
+class LastKeyValuesExporter:
+    """K/V of the last layer, for drafts that attend to them."""
+
+    kind = LAST
+    taps: tuple[int, ...] = ()
+
+    def __init__(self, key_width: int):
+        self.shape: tuple[int, ...] = (2 * key_width,)
+
+    def export(self, pool: KeyValuePool, slots: torch.Tensor) -> torch.Tensor:
+        return pool.read_last(1, slots).flatten(1).float()
+
+
 def load_exporter(state: str, directory: Path, target: PackedModel) -> StateExporter:
     """The exporter of draft state of the kind `state` for the draft in `directory`, on the target's device and in its
     dtype. Raises CheckpointError where the weights that it needs are missing or broken."""
@@ -156,14 +169,13 @@ def _fusing(directory: Path) -> FusingModule:
 
 
 def _load_last_key_values(directory: Path, target: PackedModel) -> StateExporter:
-    return KeyValueExporter(1, next(iter(target.pool.widths)))
+    return LastKeyValuesExporter(next(iter(target.pool.widths)))
 
 
 _LOADERS: Mapping[str, Callable[[Path, PackedModel], StateExporter]] = {
     LSA: _load_lsa,
     HIDDEN: _load_hidden,
     FUSED: _load_fused,
-    KEY_VALUES: _load_last_key_values,
+    LAST: _load_last_key_values,
 }
-"""For each kind of draft state that a draft kind may need: K/V are the last layer's. Those of target layers that
-a draft runs follow from their number."""
+"""For each kind of draft state that a draft kind may need; K/V follow from the target layers that a draft runs."""

@@ -170,7 +170,7 @@ DFLASH = Layout(
         **_lines(_DFLASH_LAYER, "layers.0", "layers.0"),
         **_lines(_DFLASH_LAYER, "layers.{layer}", "layers.{layer}"),
         "fc.weight": "fuse.weight",
-        "hidden_norm.weight": "fuse.norm.weight",
+        "hidden_norm.weight": "fuse.out_norm.weight",
         "norm.weight": "norm.weight",
     },
     optional={

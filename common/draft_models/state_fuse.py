@@ -23,10 +23,10 @@ class StateFuse(nn.Linear):
 
     def __init__(self, inputs: int, outputs: int, epsilon: float):
         super().__init__(inputs, outputs, bias=False)
-        self.norm = RmsNorm(outputs, epsilon)
+        self.out_norm = RmsNorm(outputs, epsilon)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.norm(super().forward(states))
+        out: torch.Tensor = self.out_norm(super().forward(states))
         return out
 
 

@@ -18,7 +18,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.decoder import CausalLm
 from common.models.parts import head_of
 from common.models.segment import Segment
-from common.protocol.draft_state import KEY_VALUES
+from common.protocol.draft_state import LAST
 from common.protocol.messages import State, StateRequest
 
 
@@ -56,8 +56,8 @@ class GlideNetwork:
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         shape = self._draft.config.layer
         for state in states:
-            if state.kind == KEY_VALUES:
-                values = decode(state.payload, state.dtype, state.shape)[: state.count, -1].to(self._like)
+            if state.kind == LAST:
+                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
                 by_head = values.view(len(values), 2, shape.kv_heads, shape.head_dim)
                 self._received.put(state.start, *by_head.permute(1, 2, 0, 3))
         # The pending tokens after the newest state, and with them the root, were computed from an older one.

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from common.draft_models.exporters import KeyValueExporter
+from common.draft_models.exporters import LastKeyValuesExporter
 from common.draft_models.glide import GlideConfig, GlideDraft
 from common.draft_models.layers import LayerShape
 from common.drafters.glide import GlideNetwork
@@ -54,7 +54,7 @@ def stated(scene, draft, path, held):
 def test_a_tree_is_computed_from_what_has_arrived(scene, held):
     draft = draft_for(scene, layers=1)
     network = GlideNetwork(draft, scene.tail, REQUEST, CONTEXT, SPARE)
-    exporter = KeyValueExporter(1, draft.config.layer.kv_heads * draft.config.layer.head_dim)
+    exporter = LastKeyValuesExporter(draft.config.layer.kv_heads * draft.config.layer.head_dim)
     found = scene.logits(network, scene.frames(exporter, held))
     for path in PATHS.values():
         ours = next(each for seen, each in found.items() if list(seen[-len(path) - 1 :]) == [TOKENS[-1], *path])

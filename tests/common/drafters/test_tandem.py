@@ -39,7 +39,7 @@ def stated(scene, draft, fuse, path, held):
     hook.remove()
     last = left[0] if isinstance(left[0], torch.Tensor) else left[0][0]
     both = torch.cat([entered[TAPS[0]], last], -1)[0]
-    states = rms(both @ fuse.weight.T, fuse.norm.weight, shape.epsilon).half().double()
+    states = rms(both @ fuse.weight.T, fuse.out_norm.weight, shape.epsilon).half().double()
     arrived = torch.tensor([position in held for position in range(len(sequence))])[:, None]
     states = torch.cat([states, states.new_zeros(len(path), WIDTH)])
     x = scene.target.get_input_embeddings()(sequence)

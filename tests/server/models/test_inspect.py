@@ -13,8 +13,17 @@ from safetensors.torch import load_file, save_file
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
 from server import cli
-from tests.common.draft_models import published_eagle3, test_eagle, test_medusa
-from tests.drafts import make_block_draft, make_eagle3_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.common.draft_models import published_dflash, published_eagle3, test_eagle, test_medusa
+from tests.drafts import (
+    make_block_draft,
+    make_dflash_draft,
+    make_eagle3_draft,
+    make_eagle_draft,
+    make_glide_draft,
+    make_medusa_draft,
+    make_moa_draft,
+    make_tandem_draft,
+)
 from tests.families import make_checkpoint
 from tests.sharded import shard
 
@@ -46,6 +55,9 @@ def inspect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 MAKERS = {
     "moa": make_moa_draft,
     "block": make_block_draft,
+    "dflash": make_dflash_draft,
+    "tandem": make_tandem_draft,
+    "glide": make_glide_draft,
     "eagle3": make_eagle3_draft,
     "eagle": make_eagle_draft,
     "medusa": make_medusa_draft,
@@ -85,7 +97,13 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
     for layout in published_eagle3.LAYOUTS:
         published_eagle3.write(tmp_path / layout, layout, published_eagle3.tensors_of(layout))
     test_medusa.write_published(tmp_path / "medusa", 2, 1)
+    published_dflash.write(tmp_path / "dflash", 8, 20)
     expected = {
+        "dflash": (
+            "a DFlash draft as its authors publish it",
+            "hidden size 8, vocabulary 20, at least layers 3",
+            "all of its target's tokens",
+        ),
         "eagle": ("an EAGLE-1/2 draft as its authors publish it", "hidden size 32", "all of its target's tokens"),
         "authors": ("an EAGLE-3 draft as its authors publish it", "hidden size 32, vocabulary 60", "7 tokens"),
         "speculators": (

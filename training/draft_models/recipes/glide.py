@@ -12,7 +12,7 @@ from typing import cast
 
 import torch
 
-from common.draft_models.exporters import KeyValueExporter, StateExporter
+from common.draft_models.exporters import LastKeyValuesExporter, StateExporter
 from common.draft_models.glide import KIND, GlideConfig, GlideDraft, save_glide
 from common.draft_models.layers import LayerShape, masked_attention
 from common.drafters.glide import GlideNetwork
@@ -60,7 +60,7 @@ class GlideRecipe(DecoderRecipe):
         return GlideNetwork(cast(GlideDraft, self.copied(self.draft)), tail, request, context, spare)
 
     def exporter(self) -> StateExporter:
-        return KeyValueExporter(1, self._target.key_value_size)
+        return LastKeyValuesExporter(self._target.key_value_size)
 
     def save(self, out: Path) -> None:
         save_glide(out, self._target.fingerprint, copy.deepcopy(self.draft).bfloat16())

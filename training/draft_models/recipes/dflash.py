@@ -17,7 +17,7 @@ from torch.nn.functional import kl_div, log_softmax
 
 from common.draft_models.dflash import KIND, DflashConfig, DflashDraft, make_fuse, save_dflash
 from common.draft_models.exporters import FusedExporter
-from common.draft_models.layers import beside, masked_attention
+from common.draft_models.layers import DecoderLayer, beside, masked_attention
 from common.drafters.dflash import LEAD, DflashNetwork
 from common.drafters.drafter import Drafter
 from common.drafters.marginals import BlockDrafter
@@ -66,6 +66,7 @@ class DflashRecipe:
         theirs = layers_of(target.model)
         copy_norm(self.draft.norm, getattr(stack_of(target.model), "norm", None))
         for number, own in enumerate(self.draft.layers):
+            assert isinstance(own, DecoderLayer)
             copy_layer(own, theirs[max(0, len(theirs) - layers + number)], target.model)
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:

@@ -13,7 +13,7 @@ from typing import cast
 import torch
 
 from common.draft_models.exporters import LastKeyValuesExporter, StateExporter
-from common.draft_models.glide import KIND, GlideConfig, GlideDraft, save_glide
+from common.draft_models.glide import KIND, GlideConfig, GlideDraft, GlideLayer, save_glide
 from common.draft_models.layers import LayerShape, masked_attention
 from common.drafters.glide import GlideNetwork
 from common.models.decoder import CausalLm
@@ -105,6 +105,7 @@ def _start(draft: GlideDraft, target: FrozenTarget) -> None:
     layers = layers_of(model)
     copy_norm(draft.norm, getattr(stack_of(model), "norm", None))
     for layer in draft.layers:
+        assert isinstance(layer, GlideLayer)
         copy_attention(layer.own, layers[0], model)
         copy_feed_forward(layer.own, layers[-1], model)
         attention = getattr(layers[-1], "self_attn", None)

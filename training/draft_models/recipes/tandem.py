@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from common.draft_models.exporters import FusedExporter, StateExporter
-from common.draft_models.layers import beside, masked_attention
+from common.draft_models.layers import DecoderLayer, beside, masked_attention
 from common.draft_models.state_fuse import StateFuse
 from common.draft_models.tandem import KIND, TandemConfig, TandemDraft, make_fuse, save_tandem
 from common.drafters.tandem import TandemNetwork
@@ -91,4 +91,5 @@ def _start(draft: TandemDraft, target: FrozenTarget) -> None:
     theirs, count = layers_of(target.model), len(draft.layers)
     copy_norm(draft.norm, getattr(stack_of(target.model), "norm", None))
     for number, layer in enumerate(draft.layers):
+        assert isinstance(layer, DecoderLayer)
         copy_layer(layer, theirs[max(0, len(theirs) - count + number) if number else 0], target.model)

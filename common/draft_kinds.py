@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from common.protocol.draft_state import FUSED, HIDDEN, LSA
+from common.protocol.draft_state import FUSED, HIDDEN, LAST, LSA
 
 
 class DraftParts(Enum):
@@ -67,6 +67,24 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
             "a block draft: a Mixture of Attentions draft that predicts many positions in one forward",
             DraftParts.ON_TAIL,
             LSA,
+        ),
+        DraftKind(
+            "dflash",
+            "a DFlash draft: one forward over a block of masked places, with the target's hidden states in every layer",
+            DraftParts.ON_TAIL,
+            FUSED,
+        ),
+        DraftKind(
+            "tandem",
+            "a Tandem draft: a small decoder that attends to the target's hidden states, projected down",
+            DraftParts.ON_TAIL,
+            FUSED,
+        ),
+        DraftKind(
+            "glide",
+            "a GliDe draft: a small decoder that attends to the keys and values of the target's last layer",
+            DraftParts.ON_TAIL,
+            LAST,
         ),
         DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind(

@@ -5,17 +5,21 @@ from typing import TypeVar
 
 import torch
 
+from common.draft_models import dflash, tandem
 from common.draft_models.block import BlockConfig, BlockDraft, save_block
 from common.draft_models.clover import CloverConfig, CloverDraft, save_clover
+from common.draft_models.dflash import DflashConfig, DflashDraft, save_dflash
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.eagle3 import Eagle3Config, Eagle3Draft, save_eagle3
+from common.draft_models.glide import GlideConfig, GlideDraft, save_glide
 from common.draft_models.hydra import HydraConfig, HydraDraft, save_hydra
 from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
 from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
 from common.draft_models.moa import save_moa
+from common.draft_models.tandem import TandemConfig, TandemDraft, save_tandem
 from common.models.checkpoint import load_config
-from common.models.families import key_width
+from common.models.families import head_size, key_width
 from common.models.fingerprint import fingerprint
 
 Network = TypeVar("Network", bound=torch.nn.Module)
@@ -114,6 +118,37 @@ def make_clover_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
     layer = LayerShape(sizes.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=sizes.hidden_size)
     config = CloverConfig(sizes.hidden_size, sizes.vocab_size, heads=3, layer=layer)
     save_clover(directory, fingerprint(target), _shaken(CloverDraft(config)))
+    return directory
+
+
+def make_glide_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
+    """Saves a random `glide` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    sizes = load_config(target)
+    dim = head_size(sizes)
+    layer = LayerShape(sizes.hidden_size, 4, key_width(sizes) // dim, dim, intermediate=sizes.hidden_size)
+    save_glide(directory, fingerprint(target), _shaken(GlideDraft(GlideConfig(layer))))
+    return directory
+
+
+def make_tandem_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
+    """Saves a random `tandem` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    hidden = load_config(target).hidden_size
+    layer = LayerShape(hidden, heads=4, kv_heads=2, head_dim=8, intermediate=hidden)
+    config = TandemConfig(layer, layers=2, taps=(1, 3), state_width=hidden // 2)
+    fuse = _shaken(tandem.make_fuse(config, hidden))
+    save_tandem(directory, fingerprint(target), _shaken(TandemDraft(config)), fuse)
+    return directory
+
+
+def make_dflash_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
+    """Saves a random `dflash` draft for the target's checkpoint; returns `directory`."""
+    torch.manual_seed(seed)
+    sizes = load_config(target)
+    layer = LayerShape(sizes.hidden_size, 4, 2, 8, intermediate=sizes.hidden_size, head_norms=True)
+    config = DflashConfig(layer, 2, length=5, mask=0, taps=(1, 3), vocabulary=sizes.vocab_size)
+    save_dflash(directory, fingerprint(target), _shaken(DflashDraft(config)), _shaken(dflash.make_fuse(config)))
     return directory
 
 

@@ -87,6 +87,10 @@ class DecoderLayer(nn.Module):
         """`[B, K, S, D]` each, of `source [B, S, E]` at `positions [B, S]`."""
         return self._keys_values(self.input_norm(source), self._turn(positions))
 
+    def keys_values_as_is(self, source: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `keys_values`, without the input norm."""
+        return self._keys_values(source, self._turn(positions))
+
     def forward(
         self,
         x: torch.Tensor,
@@ -106,10 +110,25 @@ class DecoderLayer(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """As `forward`, with what queries, keys and values read: `normed [B, T, read_vectors * E]`."""
+        return self.feed_forward(self.mix(x, normed, positions, attention, keys_values))
+
+    def mix(
+        self,
+        x: torch.Tensor,
+        normed: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """The first half of `attend`: attention with its residual."""
         turn = self._turn(positions)
         queries = turn(self.q_norm(_split(self.q_proj(normed), self.shape.head_dim)))
         keys, values = self._keys_values(normed, turn) if keys_values is None else keys_values
-        x = x + self.o_proj(attention(queries, keys, values))
+        mixed: torch.Tensor = x + self.o_proj(attention(queries, keys, values))
+        return mixed
+
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The second half, `[B, T, E]`: SwiGLU with its residual."""
         normed = self.post_norm(x)
         out: torch.Tensor = x + self.down_proj(functional.silu(self.gate_proj(normed)) * self.up_proj(normed))
         return out
@@ -133,6 +152,31 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + functional.silu(self.linear(x))
+
+
+class CrossAttention(nn.Module):
+    """Attention with a residual to keys and values that another model has made, with its own rotary positions."""
+
+    def __init__(self, shape: LayerShape):
+        """`shape`: heads and rotary positions are the other model's."""
+        super().__init__()
+        self.shape = shape
+        self.input_norm = RmsNorm(shape.hidden, shape.epsilon)
+        self.q_proj = nn.Linear(shape.hidden, shape.heads * shape.head_dim, bias=shape.attention_bias)
+        self.o_proj = nn.Linear(shape.heads * shape.head_dim, shape.hidden, bias=shape.output_bias)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        attention: Attention,
+        keys_values: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """`[B, T, E]` from `x [B, T, E]` at `positions [B, T]`, over `keys_values`, `[B, K, S, D]` each."""
+        turn = _Turn(positions, self.shape)
+        queries = turn(_split(self.q_proj(self.input_norm(x)), self.shape.head_dim))
+        out: torch.Tensor = x + self.o_proj(attention(queries, *keys_values))
+        return out
 
 
 def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -159,6 +203,15 @@ def masked_attention(mask: torch.Tensor) -> Attention:
             queries, keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1), attn_mask=mask
         )
         return result.masked_fill(blind, 0.0).transpose(1, 2).flatten(2)
+
+    return attend
+
+
+def beside(others: tuple[torch.Tensor, torch.Tensor], attention: Attention) -> Attention:
+    """An `Attention` to `others`, keys and values `[B, K, S, D]`, and then to a layer's own, both by `attention`."""
+
+    def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return attention(queries, torch.cat([others[0], keys], dim=2), torch.cat([others[1], values], dim=2))
 
     return attend
 

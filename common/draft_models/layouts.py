@@ -3,8 +3,8 @@
 What may live here: the layouts as plain data, and renaming by them. It may not know any network, nor run anything.
 
 Sources: EAGLE-1/2 and EAGLE-3 as in github.com/SafeAILab/EAGLE (`cnets1.py`, `cnets.py`), Medusa as in
-github.com/FasterDecoding/Medusa (`medusa_model.py`), Hydra as in github.com/zankner/Hydra (`hydra_heads`),
-and the two of github.com/vllm-project/speculators.
+github.com/FasterDecoding/Medusa (`medusa_model.py`), Hydra as in github.com/zankner/Hydra (`hydra_heads`), DFlash as in
+github.com/z-lab/dflash (`dflash/model.py`), and the two of github.com/vllm-project/speculators.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,8 +32,9 @@ _LLAMA_LAYER = {
     "mlp.down_proj.weight": "down_proj.weight",
     "post_attention_layernorm.weight": "post_norm.weight",
 }
+_BIASES = {f"self_attn.{name}.bias": f"{name}.bias" for name in ("q_proj", "k_proj", "v_proj", "o_proj")}
 _LAYER_OPTIONAL = {
-    **{f"self_attn.{name}.bias": f"{name}.bias" for name in ("q_proj", "k_proj", "v_proj", "o_proj")},
+    **_BIASES,
     **{f"self_attn.{name}.weight": f"{name}.weight" for name in ("q_norm", "k_norm")},
 }
 
@@ -206,7 +207,32 @@ EAGLE = Layout(
     marks=("fc.",),
 )
 
-LAYOUTS = (SPECULATORS_EAGLE3, SPECULATORS_EAGLE, EAGLE3, MEDUSA, HYDRA_PLUS, HYDRA, EAGLE)
+_DFLASH_LAYER = {
+    **_LLAMA_LAYER,
+    "input_layernorm.weight": "input_norm.weight",
+    "self_attn.q_norm.weight": "q_norm.weight",
+    "self_attn.k_norm.weight": "k_norm.weight",
+}
+DFLASH = Layout(
+    title="a DFlash draft as its authors publish it",
+    kind="dflash",
+    names={
+        **_lines(_DFLASH_LAYER, "layers.0", "layers.0"),
+        **_lines(_DFLASH_LAYER, "layers.{layer}", "layers.{layer}"),
+        "fc.weight": "fuse.weight",
+        "hidden_norm.weight": "fuse.out_norm.weight",
+        "norm.weight": "norm.weight",
+    },
+    optional={
+        **_lines(_BIASES, "layers.0", "layers.0"),
+        **_lines(_BIASES, "layers.{layer}", "layers.{layer}"),
+    },
+    config_keys=("dflash_config",),
+    architecture="DFlashDraftModel",
+    marks=("hidden_norm.",),
+)
+
+LAYOUTS = (SPECULATORS_EAGLE3, SPECULATORS_EAGLE, EAGLE3, DFLASH, MEDUSA, HYDRA_PLUS, HYDRA, EAGLE)
 """In the order in which they are tried: what marks a later one may also occur in one before."""
 
 
@@ -266,7 +292,7 @@ def _expand(names: Mapping[str, str], heads: int = 1, blocks: int = 1, layers: i
     """A table with a line for each head, block and layer behind the first that it mentions."""
     return {
         name.format(head=head, block=block, odd=2 * block + 1, blocks=blocks, layer=layer): ours.format(
-            head=head, block=block, further=layer - 1
+            head=head, block=block, further=layer - 1, layer=layer
         )
         for head in range(heads)
         for block in range(blocks)

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from common.codec import decode
-from common.draft_models.block import BlockDraft
-from common.draft_models.layers import full_attention
+from common.draft_models.block import KIND, BlockDraft
 from common.draft_models.vocabulary import trim_head
+from common.drafters.marginals import Block
 from common.drafters.packed_layer import PackedLayer
-from common.drafters.received import ReceivedStates, nothing_received
+from common.drafters.received import ReceivedStates
 from common.models.decoder import CausalLm
 from common.models.parts import head_of
 from common.models.segment import Segment
@@ -30,26 +30,16 @@ the levels of a tree through it multiply by some hundred rows of the head, whate
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """Places `[B, E]` behind an anchor: the token behind `start` positions of the sequence and then `lead`, which ends
-    in it; an empty lead means the last of these positions. `newest_state`: the last position whose draft state it
-    knows. `tokens`, int64 [K]: the likeliest of all places, from which it proposes, and `head`: the head's rows for
-    them. `states`: recurrent ones by path, as far as they were asked for."""
+class _Shortlisted(Block):
+    """`tokens`, int64 [K]: the likeliest of all places, from which it proposes. `head`: the head's rows for them."""
 
-    start: int
-    lead: tuple[int, ...]
-    newest_state: int
-    places: torch.Tensor
-    tokens: torch.Tensor
-    head: nn.Module
-    states: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
-
-    @property
-    def length(self) -> int:
-        return len(self.places)
+    tokens: torch.Tensor = field(kw_only=True)
+    head: nn.Module = field(kw_only=True)
 
 
 class BlockNetwork:
+    kind = KIND
+
     def __init__(self, draft: BlockDraft, tail: CausalLm, context: int):
         """`tail` has the target's embedding and head. `context`: tokens of the longest sequence."""
         self._draft = draft
@@ -92,11 +82,11 @@ class BlockNetwork:
         read, positions = self._read_on([*tokens[self._read :], *path])
         # What comes out for the last token is wanted again, so its K/V count as not held.
         self._read = len(tokens) - 1
-        attention = full_attention if len(self._received) else nothing_received
+        attention = self._received.attention
         places = self._draft.look_ahead(read[:, -1], positions[:, -1], attention, self._received.keys_values())[0]
         likeliest = self._head(self._draft.norm(places)).topk(min(_SHORTLIST, self._vocabulary)).indices.unique()
         head = trim_head(self._head, likeliest)
-        return Block(len(tokens), tuple(path), self._received.newest, places, likeliest, head)
+        return _Shortlisted(len(tokens), tuple(path), self._received.newest, places, tokens=likeliest, head=head)
 
     def _read_on(self, tokens: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Self-attention of tokens behind those that are held, `[1, T, E]`, and their positions `[1, T]`."""
@@ -111,6 +101,7 @@ class BlockNetwork:
     def logits(self, block: Block, paths: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """`[paths, vocabulary]` of the tokens behind each path through the block, minus infinity for all but its
         tokens."""
+        assert isinstance(block, _Shortlisted)
         self._walk(block, paths)
         places = block.places[[len(path) for path in paths]]
         corrected = self._draft.corrected(places, torch.stack([block.states[path] for path in paths]))

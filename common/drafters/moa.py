@@ -12,13 +12,12 @@ from collections.abc import Sequence
 import torch
 
 from common.codec import decode
-from common.draft_models.layers import full_attention
 from common.draft_models.mixture_of_attentions import MoaDraft
 from common.draft_models.moa import KIND, load_moa
 from common.draft_models.vocabulary import trim_head
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
-from common.drafters.received import ReceivedStates, TailKeyValues, nothing_received
+from common.drafters.received import ReceivedStates, TailKeyValues
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
@@ -102,10 +101,9 @@ class MoaNetwork:
 
     def _look_back(self, read: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         received = self._received
-        attention = full_attention if len(received) else nothing_received
-        return self._draft.look_back(read, positions, attention, received.keys_values())
+        return self._draft.look_back(read, positions, received.attention, received.keys_values())
 
     def _through_tail(self, plan: PassPlan, hidden: torch.Tensor) -> torch.Tensor:
-        context = PassContext(self._tail_values.spare_arrived(plan), self._tail_values.pool)
+        context = PassContext(self._tail_values.spare_arrived(plan).attention, self._tail_values.pool)
         out = run_layers(self._tail, context, plan.positions, hidden)[0]
         return out.index_select(0, plan.wanted_rows)

@@ -8,26 +8,25 @@ from dataclasses import replace
 
 import torch
 
+from common.draft_models.layers import Attention, full_attention
 from common.draft_models.mixture_of_attentions import MoaDraft
 from common.drafters.drafter import NOTHING
 from common.models.attention import pool_for
 from common.models.decoder import CausalLm
 from common.models.key_values import zeros_on_demand
-from common.models.plan import AttentionPlan, PassPlan
+from common.models.plan import PassPlan
 
 # Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
 # W state width, N tail layers, X width of a layer's keys.
 # ruff: noqa: N803, N806
 
 
-class ReceivedStates:
-    """The cross-attention's keys and values of received states, computed once on arrival."""
+class ReceivedKeyValues:
+    """Keys and values of received positions, for cross-attention. Attention does not depend on their order."""
 
-    def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
+    def __init__(self, kv_heads: int, head_dim: int, context: int, like: torch.Tensor):
         """`like` gives dtype and device."""
-        ca = draft.config.ca
-        self._draft = draft
-        shape = (ca.kv_heads, context, ca.head_dim)
+        shape = (kv_heads, context, head_dim)
         self._keys_KCD, self._values_KCD = (zeros_on_demand(shape, like.dtype, like.device) for _ in range(2))
         self._rows: dict[int, int] = {}  # position -> row, dense and in order of arrival
 
@@ -39,21 +38,23 @@ class ReceivedStates:
         """The last position whose state has arrived, NOTHING where none has."""
         return max(self._rows, default=NOTHING)
 
+    @property
+    def attention(self) -> Attention:
+        """Of any queries to all of them."""
+        return full_attention if len(self) else nothing_received
+
     def keys_values(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """`[1, K, S, D]` each, in order of arrival, which attention does not depend on."""
+        """`[1, K, S, D]` each, in order of arrival."""
         return self._keys_KCD[None, :, : len(self)], self._values_KCD[None, :, : len(self)]
 
-    @torch.inference_mode()
-    def add(self, start: int, states_SW: torch.Tensor) -> None:
-        positions = range(start, start + len(states_SW))
+    def put(self, start: int, keys_KSD: torch.Tensor, values_KSD: torch.Tensor) -> None:
+        """Those of positions from `start`, in place of what was there."""
+        positions = range(start, start + keys_KSD.shape[1])
         for position in positions:
             self._rows.setdefault(position, len(self._rows))
-        rows = torch.tensor([self._rows[position] for position in positions], device=states_SW.device)
-        projected_SE = self._draft.project_states(states_SW)
-        at = torch.arange(start, start + len(states_SW), device=states_SW.device)
-        keys, values = self._draft.ca.keys_values(projected_SE[None], at[None])
-        self._keys_KCD.index_copy_(1, rows, keys[0])
-        self._values_KCD.index_copy_(1, rows, values[0])
+        rows = torch.tensor([self._rows[position] for position in positions], device=keys_KSD.device)
+        self._keys_KCD.index_copy_(1, rows, keys_KSD)
+        self._values_KCD.index_copy_(1, rows, values_KSD)
 
     def forget(self, keep: int) -> None:
         """Drops positions from `keep` on."""
@@ -66,27 +67,70 @@ class ReceivedStates:
         self._rows = {position: row for row, position in enumerate(kept)}
 
 
+class ReceivedStates(ReceivedKeyValues):
+    """The keys and values of received states in `moa`'s cross-attention, computed once on arrival."""
+
+    def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
+        """`like` gives dtype and device."""
+        ca = draft.config.ca
+        super().__init__(ca.kv_heads, ca.head_dim, context, like)
+        self._draft = draft
+
+    @torch.inference_mode()
+    def add(self, start: int, states_SW: torch.Tensor) -> None:
+        projected_SE = self._draft.project_states(states_SW)
+        at = torch.arange(start, start + len(states_SW), device=states_SW.device)
+        keys, values = self._draft.ca.keys_values(projected_SE[None], at[None])
+        self.put(start, keys[0], values[0])
+
+
 class TailKeyValues:
     """The tail's K/V pool, in which the target's own replace the draft's wherever they have arrived."""
 
     def __init__(self, tail: CausalLm, capacity: int, context: int):
         self.pool = pool_for(tail, capacity + 1, on_demand=True)
-        self._aside = capacity  # a slot that no query attends to
-        self._arrived_C = torch.zeros(context, dtype=torch.bool, device=tail.device)
+        self._arrived = ArrivedPositions(context, aside=capacity, device=tail.device)
 
     def add(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:
         """`values [S, N, 2, X]` of committed positions from `start`, which lie in `past_slots`."""
-        slots = torch.tensor(past_slots[start : start + len(values)], dtype=torch.long, device=values.device)
-        self._arrived_C[start : start + len(slots)] = True
+        slots = self._arrived.add(start, len(values), past_slots)
         for layer, keys_KSD in enumerate(self.pool.keys_KSD):
             rows = values[: len(slots), layer].view(len(slots), 2, keys_KSD.shape[0], -1)
             self.pool.write(layer, slots, *rows.permute(1, 2, 0, 3))
 
-    def spare_arrived(self, plan: PassPlan) -> AttentionPlan:
-        """The plan's attention, its writes of K/V that have arrived diverted to an unused slot, so that they stay."""
+    def spare_arrived(self, plan: PassPlan) -> PassPlan:
+        """As `ArrivedPositions.spare`."""
+        return self._arrived.spare(plan)
+
+    def forget(self, keep: int) -> None:
+        self._arrived.forget(keep)
+
+
+class ArrivedPositions:
+    """Which committed positions have K/V of the target's making, that a draft's own may not replace."""
+
+    def __init__(self, context: int, aside: int, device: torch.device):
+        """`aside`: a slot that no query attends to."""
+        self._aside = aside
+        self._arrived_C = torch.zeros(context, dtype=torch.bool, device=device)
+
+    @property
+    def newest(self) -> int:
+        """The last such position, NOTHING for none."""
+        found = self._arrived_C.nonzero()
+        return int(found[-1]) if len(found) else NOTHING
+
+    def add(self, start: int, count: int, past_slots: Sequence[int]) -> torch.Tensor:
+        """The slots of `count` committed positions from `start`, which have arrived."""
+        slots = torch.tensor(past_slots[start : start + count], dtype=torch.long, device=self._arrived_C.device)
+        self._arrived_C[start : start + len(slots)] = True
+        return slots
+
+    def spare(self, plan: PassPlan) -> PassPlan:
+        """The plan, its writes of K/V that have arrived diverted to an unused slot, so that they stay."""
         arrived = self._arrived_C[plan.positions[0].clamp(max=len(self._arrived_C) - 1)]
         written_slots = plan.attention.written_slots.masked_fill(arrived, self._aside)
-        return replace(plan.attention, written_slots=written_slots, written_ranges=None)
+        return replace(plan, attention=replace(plan.attention, written_slots=written_slots, written_ranges=None))
 
     def forget(self, keep: int) -> None:
         self._arrived_C[keep:] = False

@@ -23,11 +23,12 @@ BITS: Mapping[str, int] = {"float16": 16, "int8": 8, "int6": 6, "int4": 4}
 WIRE_DTYPES = ("int8", "float16")
 """The dtypes that a session may ask for; the others are for experiments."""
 
-LSA, HIDDEN, FUSED, KEY_VALUES = "lsa", "hidden", "fused", "kv"
+LSA, HIDDEN, FUSED, LAST, KEY_VALUES = "lsa", "hidden", "fused", "last", "kv"
 
-DIMENSIONS: Mapping[str, int] = {LSA: 1, HIDDEN: 1, FUSED: 1, KEY_VALUES: 3}
+DIMENSIONS: Mapping[str, int] = {LSA: 1, HIDDEN: 1, FUSED: 1, LAST: 1, KEY_VALUES: 3}
 """Every kind of draft state, and the number of axes of one position: `lsa [2 * E_kv]` is the layer
-self-attention's vector, `hidden [E]` the last hidden state, `fused [E]` hidden states of three layers as one vector,
+self-attention's vector, `hidden [E]` the last hidden state, `fused [E]` hidden states of several layers as one vector,
+`last [2 * E_kv]` the last layer's keys (after their rotation) and its values as one vector,
 `kv [layers, 2, E_kv]` the keys (after their rotation) and the values of the last layers."""
 
 

@@ -16,7 +16,7 @@ from common.draft_models.exporters import KeyValueExporter, StateExporter, load_
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
-from common.protocol.draft_state import HIDDEN, LSA
+from common.protocol.draft_state import HIDDEN, LAST, LSA
 from server.passes.state_maker import Exporters
 
 
@@ -75,7 +75,7 @@ def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporte
     # Those without weights of a draft are shared, so that one forward serves the sessions of several drafts.
     shared: dict[str, StateExporter] = {}
     widths = target.pool.widths
-    reading = next((draft.name for draft in drafts if draft.kind.state == LSA or any(draft.depths)), None)
+    reading = next((draft.name for draft in drafts if draft.kind.state in (LSA, LAST) or any(draft.depths)), None)
     if reading is not None and len(widths) > 1:
         raise CheckpointError(
             f"the draft model {reading} is made of the target's keys and values, which have different widths here, and "

@@ -21,7 +21,7 @@ from common.protocol.messages import FromClient, FromServer
 from common.protocol.terms import Terms
 from common.rpc.traffic import Traffic
 from server.engine import Engine
-from server.models.draft_models import DraftModel, load_exporters
+from server.models.draft_models import DraftModel, load_exporters, needed_taps
 from server.options import Pace
 from server.passes.state_maker import StateMaker
 from server.passes.target import Target
@@ -66,7 +66,8 @@ class LocalServer:
     ):
         self.model = load_causal_lm(checkpoint, dtype=dtype)
         self.vocab = self.model.config.vocab_size
-        packed = PackedModel(load_causal_lm(checkpoint, dtype=dtype), CAPACITY, keep_hidden=True)
+        taps = needed_taps(drafts, self.model.config.num_hidden_layers)
+        packed = PackedModel(load_causal_lm(checkpoint, dtype=dtype), CAPACITY, keep_hidden=True, taps=set(taps))
         self._maker = StateMaker(packed.pool, load_exporters(drafts, packed))
         terms = Terms(
             "f",

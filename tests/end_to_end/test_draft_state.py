@@ -16,14 +16,32 @@ from common.protocol.messages import Settings, State, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.models.bundles import write_bundle
 from server.models.offer import make_offer
-from tests.drafts import make_block_draft, make_eagle_draft, make_medusa_draft, make_moa_draft
+from tests.drafts import (
+    make_block_draft,
+    make_dflash_draft,
+    make_eagle_draft,
+    make_glide_draft,
+    make_medusa_draft,
+    make_moa_draft,
+    make_tandem_draft,
+)
 from tests.end_to_end.in_memory import CONTEXT, LocalServer
 from tests.families import FAMILIES, make_checkpoint
 
 VOCAB = 300
 LENGTH = 16
 PROMPTS = [[7, 9, 7, 9, 7, 9, 11], list(range(40, 100))]
-SYSTEMS = [("moa", 0), ("moa", 1), ("moa", 3), ("block", 0), ("eagle", 0), ("medusa", 0)]
+SYSTEMS = [
+    ("moa", 0),
+    ("moa", 1),
+    ("moa", 3),
+    ("block", 0),
+    ("dflash", 0),
+    ("tandem", 0),
+    ("glide", 0),
+    ("eagle", 0),
+    ("medusa", 0),
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,9 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     makers = {
         "moa": make_moa_draft,
         "block": make_block_draft,
+        "dflash": make_dflash_draft,
+        "tandem": make_tandem_draft,
+        "glide": make_glide_draft,
         "eagle": make_eagle_draft,
         "medusa": make_medusa_draft,
     }

@@ -8,11 +8,12 @@ the target had verified there, and a query sees the draft state up to its latest
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from common.protocol.draft_state import FIRST_POSITIONS
+from common.protocol.errors import MisuseError
 from training.draft_models.recipe import Batch
 
 # Shape letters: R rows, T columns; a mask [R, T, T] is indexed by query and key.
@@ -34,6 +35,14 @@ class LagSettings:
     sees_own: bool = False
     missing: float = 0.0
     alone: float = 0.0
+
+
+def lag_settings(missing: float, alone: float, base: LagSettings = LagSettings()) -> LagSettings:
+    """`base` with these shares. Raises MisuseError for a value that is no share."""
+    for name, share in (("--missing", missing), ("--alone", alone)):
+        if not 0 <= share <= 1:
+            raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
+    return replace(base, missing=missing, alone=alone)
 
 
 PUBLISHED = LagSettings(shortest=6, longest=14, uniform=True, sees_own=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from common.draft_models.layers import LayerShape
 from common.models.families import head_size
 from common.models.parts import layers_of
+from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
 
 
@@ -28,6 +30,18 @@ def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape
         input_norm=input_norm,
         attention_bias=getattr(getattr(attention, "q_proj", None), "bias", None) is not None,
     )
+
+
+def fitted_layer(target: FrozenTarget, layers: int, size: float, beside: int, head_norms: bool = False) -> LayerShape:
+    """The shape of each of `layers` layers like the target's, with feed-forward parts so wide that they have, with
+    `beside` further weights, `size` times the parameters of a target's layer. Raises MisuseError where nothing is left
+    for these parts."""
+    shape = replace(target_layer(target), head_norms=head_norms)
+    room = size * layer_parameters(shape) - beside - layers * layer_parameters(replace(shape, intermediate=0))
+    intermediate = int(room / layers / (3 * shape.hidden))
+    if intermediate < 1:
+        raise MisuseError(f"--size {size:g} leaves nothing for the draft's layers; choose a larger one")
+    return replace(shape, intermediate=intermediate)
 
 
 def layer_parameters(shape: LayerShape) -> int:

@@ -13,15 +13,18 @@ from safetensors.torch import load_file, save_file
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
 from server import cli
-from tests.common.draft_models import published_eagle3, test_eagle, test_hydra, test_medusa
+from tests.common.draft_models import published_dflash, published_eagle3, test_eagle, test_hydra, test_medusa
 from tests.drafts import (
     make_block_draft,
     make_clover_draft,
+    make_dflash_draft,
     make_eagle3_draft,
     make_eagle_draft,
+    make_glide_draft,
     make_hydra_draft,
     make_medusa_draft,
     make_moa_draft,
+    make_tandem_draft,
 )
 from tests.families import make_checkpoint
 from tests.sharded import shard
@@ -54,6 +57,9 @@ def inspect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 MAKERS = {
     "moa": make_moa_draft,
     "block": make_block_draft,
+    "dflash": make_dflash_draft,
+    "tandem": make_tandem_draft,
+    "glide": make_glide_draft,
     "eagle3": make_eagle3_draft,
     "eagle": make_eagle_draft,
     "clover": make_clover_draft,
@@ -97,7 +103,13 @@ def test_published_layouts_are_told_apart(inspect: Run, tmp_path: Path) -> None:
     test_medusa.write_published(tmp_path / "medusa", 2, 1)
     for name, plus in (("hydra", False), ("hydra++", True)):
         test_hydra.write_published(tmp_path / name, plus=plus)
+    published_dflash.write(tmp_path / "dflash", 8, 20)
     expected = {
+        "dflash": (
+            "a DFlash draft as its authors publish it",
+            "hidden size 8, vocabulary 20, at least layers 3",
+            "all of its target's tokens",
+        ),
         "eagle": ("an EAGLE-1/2 draft as its authors publish it", "hidden size 32", "all of its target's tokens"),
         "authors": ("an EAGLE-3 draft as its authors publish it", "hidden size 32, vocabulary 60", "7 tokens"),
         "speculators": (

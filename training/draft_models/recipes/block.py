@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,11 +20,11 @@ from common.draft_models.mixture_of_attentions import make_lsa
 from common.drafters.block import BlockDrafter
 from common.drafters.block_network import BlockNetwork
 from common.drafters.drafter import Drafter
-from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
+from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.features import FrozenTarget
-from training.draft_models.lags import LagSettings, Received, causal, draw_received
+from training.draft_models.lags import Received, causal, draw_received, lag_settings
 from training.draft_models.mixed_states import mixed_states
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
@@ -37,22 +36,8 @@ LENGTH = 16
 _MIXER = "mixture"
 _BLOCKS_SHARE = 0.25
 """Blocks of a batch, for each learned place."""
-_FADE = 7.0
-"""A place counts exp(-place / this), as in DFlash (arXiv 2602.06036): it is reached if all before it were right."""
 _MARGINAL_WEIGHT = 0.3
 """Of the divergence without the correction, beside that with it."""
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """Blocks of a batch by their anchors: `rows` and `columns`, int64 [N]; and their places that are learned:
-    `block` and `place`, int64 [S], `learned`, int64 [S], the row of each among the batch's learned places."""
-
-    rows: torch.Tensor
-    columns: torch.Tensor
-    block: torch.Tensor
-    place: torch.Tensor
-    learned: torch.Tensor
 
 
 class BlockRecipe:
@@ -65,9 +50,7 @@ class BlockRecipe:
 
         Raises MisuseError for values that are no share.
         """
-        for name, share in (("--missing", missing), ("--alone", alone)):
-            if not 0 <= share <= 1:
-                raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
+        self._lags = lag_settings(missing, alone)
         trunk = moa_config(target, (0,), size, _MIXER)
         self.config = BlockConfig(trunk, length, across=trunk.ca, correction=trunk.hidden)
         self.needs = FeatureNeeds(key_values=True, logits=True)
@@ -77,7 +60,6 @@ class BlockRecipe:
         self.module = nn.ModuleDict({"lsa": self.lsa, "draft": self.draft})
         self._target = target
         self._size = size
-        self._lags = replace(LagSettings(), missing=missing, alone=alone)
         self._uncorrected = uncorrected
         self._tail = frozen_tail(target, 0)
         _start(self.draft, target)
@@ -94,10 +76,10 @@ class BlockRecipe:
         # Layers that predict the next token of every place learn it sooner than from blocks, which are fewer.
         next_tokens = trunk.look_back(read, positions, masked_attention(received.seen[:, None]), keys_values)
         dense = self._divergence(next_tokens[batch.learn], wanted)
-        blocks = _draw_blocks(batch, self.config.length)
+        blocks = draw_blocks(batch, self.config.length, _BLOCKS_SHARE)
         places = self._places(read, keys_values, blocks, received)
         corrected = self._corrected(batch, blocks, places)
-        weights = torch.exp(-blocks.place / _FADE)
+        weights = blocks.weights
         with_paths, alone = (
             self._divergence(each[blocks.block, blocks.place], wanted[blocks.learned], weights)
             for each in (corrected, places)
@@ -114,7 +96,7 @@ class BlockRecipe:
         return each.mean() if weights is None else (each * weights).sum() / weights.sum()
 
     def _places(
-        self, read: torch.Tensor, keys_values: tuple[torch.Tensor, torch.Tensor], blocks: _Blocks, received: Received
+        self, read: torch.Tensor, keys_values: tuple[torch.Tensor, torch.Tensor], blocks: Blocks, received: Received
     ) -> torch.Tensor:
         """`[N, B, E]`, without the correction."""
         keys, values = keys_values
@@ -126,7 +108,7 @@ class BlockRecipe:
             (keys[blocks.rows], values[blocks.rows]),
         )
 
-    def _corrected(self, batch: Batch, blocks: _Blocks, places: torch.Tensor) -> torch.Tensor:
+    def _corrected(self, batch: Batch, blocks: Blocks, places: torch.Tensor) -> torch.Tensor:
         """`[N, B, E]`, each place behind the sample's own tokens."""
         length, last = self.config.length, batch.ids.shape[1] - 1
         columns = blocks.columns[:, None] + torch.arange(1, length, device=batch.ids.device)
@@ -184,19 +166,3 @@ def _start(draft: BlockDraft, target: FrozenTarget) -> None:
     nn.init.normal_(draft.masks, std=0.02)
     for silent in (draft.across.o_proj, draft.across.down_proj, draft.correct):
         nn.init.zeros_(silent.weight)
-
-
-def _draw_blocks(batch: Batch, length: int) -> _Blocks:
-    """Blocks that begin where a token is learned, at random."""
-    found = batch.learn.nonzero()
-    count = max(1, round(_BLOCKS_SHARE * len(found)))
-    chosen = torch.randperm(len(found), device=found.device)[:count]
-    rows, columns = found[chosen].unbind(dim=1)
-    ahead = columns[:, None] + torch.arange(length, device=columns.device)
-    inside = ahead < batch.ids.shape[1]
-    ahead = ahead.clamp(max=batch.ids.shape[1] - 1)
-    # A place behind one that is not learned is of another answer.
-    learned = (batch.learn[rows[:, None], ahead] & inside).cumprod(dim=1).bool()
-    block, place = learned.nonzero().unbind(dim=1)
-    number = batch.learn.flatten().cumsum(0).view_as(batch.learn) - 1
-    return _Blocks(rows, columns, block, place, number[rows[block], columns[block] + place])

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from training.draft_models.commands import Options
+from training.draft_models.shared_options import Alone, Missing
 
 
 def options(
@@ -14,12 +15,8 @@ def options(
     size: Annotated[
         float | None, typer.Option(help="Trained parameters but the correction's, in target layers.")
     ] = None,
-    missing: Annotated[
-        float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
-    ] = None,
-    alone: Annotated[
-        float | None, typer.Option(help="Share of samples whose state stops for good, as at a cut or private text.")
-    ] = None,
+    missing: Missing = None,
+    alone: Alone = None,
     uncorrected: Annotated[
         bool, typer.Option("--uncorrected", help="Train without the correction along paths, to compare.")
     ] = False,

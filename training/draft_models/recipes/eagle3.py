@@ -29,7 +29,8 @@ from training.draft_models.accept_length import accept_length
 from training.draft_models.features import FrozenTarget
 from training.draft_models.feedback import FeedbackAttention
 from training.draft_models.layer_sizes import target_layer
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
+from training.draft_models.taps import needs_of, tapped
 from training.draft_models.token_counts import TokenCounts
 
 # Shape letters: R rows, T columns, P learned places, E hidden size, V vocabulary.
@@ -80,8 +81,7 @@ class Eagle3Recipe:
         config = target.config
         layers, vocabulary = config.num_hidden_layers, config.vocab_size
         self.taps = learned_taps(layers)
-        low, middle, _ = self.taps
-        self.needs = FeatureNeeds(hidden=(layers - low, layers - middle), unnormed=True, logits=True)
+        self.needs = needs_of(target, self.taps)
         self.tuning = Tuning(rate=2e-3)
         shape = replace(target_layer(target, input_norm=False), attention_bias=False)
         kv_heads = shape.kv_heads if kv_heads is None else kv_heads
@@ -152,10 +152,7 @@ class Eagle3Recipe:
 
     def _fused(self, features: Features) -> torch.Tensor:
         """`[R, T, E]`, what the server sends of each token."""
-        if features.unnormed is None:
-            raise RuntimeError("what leaves the target's last layer was not computed")
-        taps = [*(features.hidden[n] for n in self.needs.hidden), features.unnormed]
-        fused: torch.Tensor = self.fuse(torch.cat(taps, dim=-1).float())
+        fused: torch.Tensor = self.fuse(tapped(self._target, features, self.taps))
         return fused
 
     def _outputs(self, batch: Batch, fused: torch.Tensor, steps: int) -> list[torch.Tensor]:

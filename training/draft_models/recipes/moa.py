@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +23,10 @@ from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
-from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
 from training.draft_models.features import FrozenTarget
-from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received
+from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received, lag_settings
 from training.draft_models.mixed_states import mixed_states
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
@@ -70,9 +69,7 @@ class MoaRecipe:
 
         Raises MisuseError for depths that the target does not have and for values that are no share.
         """
-        for name, share in (("--missing", missing), ("--alone", alone)):
-            if not 0 <= share <= 1:
-                raise MisuseError(f"{name} must lie between 0 and 1, not {share:g}")
+        self._lags = lag_settings(missing, alone, PUBLISHED if published else LagSettings())
         self.config = moa_config(target, tuple(depths), size, mixer, final_norm=not published)
         self.needs = FeatureNeeds(key_values=True, hidden=tuple(sorted({0, *depths})), logits=True)
         self.tuning = Tuning(rate=3e-3)
@@ -84,7 +81,6 @@ class MoaRecipe:
         self._target = target
         self._size = size
         self._published = published
-        self._lags = replace(PUBLISHED if published else LagSettings(), missing=missing, alone=alone)
         self._weights = PUBLISHED_WEIGHTS if published else MoaLossWeights()
         self._tails = {depth: frozen_tail(target, depth) for depth in depths}
         if not published:

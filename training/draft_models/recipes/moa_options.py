@@ -8,6 +8,7 @@ import typer
 
 from common.protocol.errors import MisuseError
 from training.draft_models.commands import Options
+from training.draft_models.shared_options import Alone, Missing
 
 
 def options(
@@ -19,12 +20,8 @@ def options(
     mixer: Annotated[
         str | None, typer.Option(help="How all layers become a token's state: mixture, attention or mean.")
     ] = None,
-    missing: Annotated[
-        float | None, typer.Option(help="Share of samples that lack a span of the prompt's state.")
-    ] = None,
-    alone: Annotated[
-        float | None, typer.Option(help="Share of samples whose state stops for good, as at a cut or private text.")
-    ] = None,
+    missing: Missing = None,
+    alone: Alone = None,
     published: Annotated[bool, typer.Option("--published", help="The form and training of the paper.")] = False,
     draft_vocabulary: Annotated[int | None, typer.Option(min=1, help="Most frequent tokens to propose from.")] = None,
 ) -> Options:

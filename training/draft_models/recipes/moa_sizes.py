@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
 
-from common.draft_models.layers import DecoderLayer, LayerShape, RmsNorm
+from common.draft_models.layers import LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS
 from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft
 from common.models.families import value_width
 from common.models.parts import layers_of, stack_of
-from common.models.quantised import plain_weight
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
 from training.draft_models.layer_sizes import layer_parameters, target_layer
+from training.draft_models.target_weights import copy_layer, copy_norm
 
 DEFAULT_SIZE = 1.25
 """Trainable parameters of one N, in layers of the target: about the paper's 264 M beside Llama-3-8B's 218 M."""
@@ -99,53 +98,12 @@ def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int, norm: nn.Modul
     layers = layers_of(model)
     before_head = norm or draft.norm
     if isinstance(before_head, RmsNorm):
-        _copy_norm(before_head, getattr(stack_of(model), "norm", None))
-    _copy_layer(draft.sa, layers[0], model)
-    _copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], model)
+        copy_norm(before_head, getattr(stack_of(model), "norm", None))
+    copy_layer(draft.sa, layers[0], model)
+    copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], model)
 
 
 def _mixed_heads(width: int) -> tuple[int, int, int]:
     """Query heads, key/value heads and their size."""
     heads = max(_MIXED_HEADS, width // _MIXED_HEAD_DIM)
     return heads, max(1, heads // 4), width // heads
-
-
-def _copy_layer(ours: DecoderLayer, theirs: Any, model: Any) -> None:
-    attention, feed = getattr(theirs, "self_attn", None), getattr(theirs, "mlp", None)
-    _copy_norm(ours.input_norm, getattr(theirs, "input_layernorm", None))
-    _copy_norm(ours.post_norm, getattr(theirs, "post_attention_layernorm", None))
-    _copy(ours.v_proj, getattr(attention, "v_proj", None), model)
-    _copy(ours.o_proj, getattr(attention, "o_proj", None), model)
-    # Where the family normalises queries and keys, its projections mean nothing without that.
-    if not hasattr(attention, "q_norm"):
-        _copy(ours.q_proj, getattr(attention, "q_proj", None), model)
-        _copy(ours.k_proj, getattr(attention, "k_proj", None), model)
-    named = (getattr(feed, name, None) for name in ("gate_proj", "up_proj", "down_proj"))
-    parts = [part for part in named if isinstance(part, nn.Module)]
-    if len(parts) < 3:
-        return
-    gate, up, down = (plain_weight(each, model) for each in parts)
-    norms = gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)
-    units = norms.float().argsort(descending=True)[: ours.shape.intermediate]
-    ours.gate_proj.weight[: len(units)] = gate[units]
-    ours.up_proj.weight[: len(units)] = up[units]
-    ours.down_proj.weight[:, : len(units)] = down[:, units]
-
-
-def _copy(ours: nn.Linear, theirs: Any, model: Any) -> None:
-    weight = None if theirs is None else plain_weight(theirs, model)
-    if weight is None or weight.shape != ours.weight.shape:
-        return
-    ours.weight.copy_(weight)
-    if ours.bias is not None and theirs.bias is not None:
-        ours.bias.copy_(theirs.bias)
-
-
-def _copy_norm(ours: Any, theirs: Any) -> None:
-    """Copies what a norm multiplies by, which some families keep less one."""
-    weight = getattr(theirs, "weight", None)
-    if weight is None or weight.shape != ours.weight.shape:
-        return
-    gain = theirs(torch.ones_like(weight))
-    is_less_one = torch.allclose(gain, 1 + weight, rtol=1e-3, atol=1e-3)
-    ours.weight.copy_(1 + weight if is_less_one else weight)

@@ -9,7 +9,7 @@ from common.draft_models.layers import full_attention, masked_attention
 from common.draft_models.mixture_of_attentions import load_mixer
 from common.protocol.errors import MisuseError
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
-from training.draft_models import lags
+from training.draft_models import blocks, lags
 from training.draft_models.recipes import block
 from training.draft_models.recipes.block import build
 
@@ -27,13 +27,13 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
     for weights in (recipe.draft.correct.weight, recipe.draft.across.o_proj.weight):
         torch.nn.init.normal_(weights, std=0.3)  # which begin as nothing
     seen = {}
-    for name, real in (("draw_received", lags.draw_received), ("_draw_blocks", block._draw_blocks)):
+    for name, real in (("draw_received", lags.draw_received), ("draw_blocks", blocks.draw_blocks)):
         monkeypatch.setattr(block, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))
     parts = lose(recipe, target, batch)
-    received, blocks = seen["draw_received"], seen["_draw_blocks"]
+    received, drawn = seen["draw_received"], seen["draw_blocks"]
     draft, found, weights = recipe.draft, [], []
     with torch.no_grad():
-        for row, column in zip(blocks.rows.tolist(), blocks.columns.tolist(), strict=True):
+        for row, column in zip(drawn.rows.tolist(), drawn.columns.tolist(), strict=True):
             known = target.model(batch.ids[row : row + 1], use_cache=True)
             layers = [torch.cat([_flat(each.keys), _flat(each.values)], -1)[0] for each in known.past_key_values.layers]
             newest = int(received.newest[row, column])
@@ -56,7 +56,7 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
                 found.append(kl_div(given, wanted, reduction="sum", log_target=True))
                 weights.append(2.718281828 ** (-place / 7))
     weights = torch.tensor(weights)
-    assert len(found) == len(blocks.block) > LENGTH
+    assert len(found) == len(drawn.block) > LENGTH
     assert float(parts.metrics["kl"]) == pytest.approx(
         float((torch.stack(found) * weights).sum() / weights.sum()), rel=1e-3
     )

@@ -1,0 +1,79 @@
+"""`tandem`: drafts from token embeddings, with the target's hidden states in the place of its own where they have
+arrived (Nair et al. 2024, arXiv 2402.08644).
+
+It may know the draft network, the target's embedding and head, and slots, not trees, sessions or how state travels.
+All keys and values lie by slot; a committed token's are the draft's own until its state arrives.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from common.codec import decode
+from common.draft_models.tandem import KIND, TandemDraft, load_tandem
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.packed_layer import PackedLayer
+from common.drafters.received import ArrivedPositions
+from common.drafters.tree_drafter import TreeDrafter
+from common.models.decoder import CausalLm
+from common.models.parts import head_of
+from common.models.segment import Segment
+from common.protocol.draft_state import FUSED
+from common.protocol.messages import State, StateRequest
+
+
+def load(config: DrafterConfig) -> DrafterFactory:
+    """Raises CheckpointError where the draft or the tail is missing or broken."""
+    draft = load_tandem(config.directory)
+    tail = load_tail_for(config, draft.config.layer.hidden)
+    draft.to(tail.device, tail.dtype)
+
+    def make() -> TreeDrafter:
+        network = TandemNetwork(draft, tail, config.request, config.context, SPARE_SLOTS)
+        return TreeDrafter(network, config.expansion, config.ranking)
+
+    return make
+
+
+class TandemNetwork:
+    kind = KIND
+    renews_nodes = True
+    columns: torch.Tensor | None = None
+
+    def __init__(self, draft: TandemDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
+        """`spare` slots beside a `context` hold the tree."""
+        self.state: StateRequest | None = request
+        self.capacity = context + spare
+        self._draft = draft
+        self._embedding = tail.get_input_embeddings()
+        self._head = head_of(tail)
+        self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
+        self._arrived = ArrivedPositions(context, aside=self.capacity, device=tail.device)
+        vocabulary = tail.config.vocab_size
+        self._layers = [
+            PackedLayer(draft.config.layer, self.capacity + 1, vocabulary, self._like) for _ in draft.layers
+        ]
+
+    @torch.inference_mode()
+    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+        for state in states:
+            if state.kind == FUSED:
+                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
+                slots = self._arrived.add(state.start, state.count, past_slots)
+                at = torch.arange(state.start, state.start + len(slots), device=self._like.device)
+                made = self._draft.keys_values(values[None, : len(slots)], at[None])
+                for layer, keys_values in zip(self._layers, made, strict=True):
+                    layer.write(slots, *keys_values)
+        # The pending tokens after the newest state, and with them the root, were computed from an older one.
+        return min(self._arrived.newest + 1, max(0, len(past_slots) - 1))
+
+    def forget(self, keep: int) -> None:
+        self._arrived.forget(keep)
+
+    @torch.inference_mode()
+    def forward(self, segment: Segment) -> torch.Tensor:
+        plan = self._arrived.spare(self._layers[0].plan(segment))
+        attention = [layer.attention(plan) for layer in self._layers]
+        out = self._draft(self._embedding(plan.token_ids), plan.positions, attention)
+        logits: torch.Tensor = self._head(out[0].index_select(0, plan.wanted_rows))
+        return logits

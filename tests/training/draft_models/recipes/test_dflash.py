@@ -1,0 +1,84 @@
+"""The dflash recipe: what it learns from is what inference sees, it learns, and what it saves is what it was."""
+
+import pytest
+import torch
+from torch.nn.functional import kl_div, log_softmax
+
+from common.codec import encode
+from common.draft_models.dflash import load_dflash, load_fuse, read_taps
+from common.drafters.dflash import DflashNetwork
+from common.protocol.errors import MisuseError
+from common.protocol.messages import State
+from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from training.draft_models import blocks, lags
+from training.draft_models.features import features
+from training.draft_models.recipes import dflash
+from training.draft_models.recipes.dflash import build, published_taps
+from training.draft_models.taps import tapped
+
+LENGTH = 4
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return random_target(tmp_path_factory.mktemp("dflash"))
+
+
+@torch.no_grad()
+def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, monkeypatch):
+    recipe, batch = build(target, length=LENGTH, size=4.0, missing=0.5, alone=0.5), random_batch(target)
+    for weight in recipe.module.parameters():
+        weight.add_(torch.randn(weight.shape) * 0.2)
+    seen = {}
+    for name, real in (("draw_received", lags.draw_received), ("draw_blocks", blocks.draw_blocks)):
+        monkeypatch.setattr(dflash, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))
+    parts = lose(recipe, target, batch)
+    received, drawn = seen["draw_received"], seen["draw_blocks"]
+    known = features(target, batch, recipe.needs)
+    states = recipe.fuse(tapped(target, known, recipe.draft.config.taps))
+    found, weights = [], []
+    for row, column in zip(drawn.rows.tolist(), drawn.columns.tolist(), strict=True):
+        network = DflashNetwork(recipe.draft, recipe._tail, 64)
+        for position in range(int(received.newest[row, column]) + 1):
+            if received.held[row, position]:
+                one = states[row, position : position + 1]
+                network.absorb([State(0, position, 1, "fused", "float16", tuple(one.shape), encode(one, "float16"))])
+        block = network.look_ahead(batch.ids[row, : column + 1].tolist(), ())
+        given = log_softmax(network.logits(block, [(0,) * place for place in range(block.length)]).float(), -1)
+        wanted = log_softmax(target.model(batch.ids[row : row + 1]).logits[0].float(), -1)
+        for place in range(block.length):
+            if not batch.learn[row, column : column + place + 1].all():
+                break
+            found.append(kl_div(given[place], wanted[column + place], reduction="sum", log_target=True))
+            weights.append(2.718281828 ** (-place / 7))
+    weights = torch.tensor(weights)
+    assert len(found) == len(drawn.block)
+    expected = float((torch.stack(found) * weights).sum() / weights.sum())
+    assert float(parts.metrics["kl"]) == pytest.approx(expected, rel=5e-3)
+
+
+def test_it_learns_and_is_measured_and_what_is_saved_is_what_was_trained(target, tmp_path):
+    recipe = build(target, length=LENGTH, size=4.0, missing=0.5, alone=0.5)
+    losses = train(recipe, target, random_batch(target), 60, 3e-3)
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
+    assert measure(recipe, target, PROMPTS, 12).accept_length >= 1
+    recipe.save(tmp_path)
+    saved = load_dflash(tmp_path)
+    assert saved.config == recipe.draft.config
+    assert read_taps(tmp_path, target.config.num_hidden_layers) == recipe.draft.config.taps
+    for ours, theirs in ((saved, recipe.draft), (load_fuse(tmp_path), recipe.fuse)):
+        kept = ours.state_dict()
+        assert all(
+            torch.equal(kept[name].float(), each.bfloat16().float()) for name, each in theirs.state_dict().items()
+        )
+
+
+def test_it_reads_the_layers_that_the_authors_draft_for_qwen3_8b_reads():
+    assert published_taps(36, 5) == (2, 10, 18, 26, 34)
+    assert published_taps(36, 1) == (19,)
+
+
+@pytest.mark.parametrize("options", [{"missing": 1.5}, {"alone": -0.1}, {"size": 0.1}, {"length": 1}])
+def test_what_cannot_be_is_refused(target, options):
+    with pytest.raises(MisuseError):
+        build(target, **options)

@@ -1,5 +1,5 @@
-"""What a constraint of the answer takes from proposals, and adds to them. `allowed_proposals` is for drafters that do not
-choose each token behind the ones before it; others mask their logits, and draft by levels, for which `with_forced` is."""
+"""What a constraint of the answer takes from proposals, and adds to them. `allowed_proposals` is for drafters that do
+not choose each token behind the ones before it; others mask logits and draft by levels, as `with_forced` needs."""
 
 from collections.abc import Sequence
 from dataclasses import replace

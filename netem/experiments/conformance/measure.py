@@ -185,12 +185,12 @@ def make_report(runs: Mapping[str, SystemRun], cases: Sequence[Case], tokenizer:
         rows=[_row(name, counted, len(cases)) for name, counted in results.items()],
         remarks=(
             f"{len(cases) - asked} schemas of draft 2020-12 from a generator of keywords that llguidance supports, "
-            f"with {PROMPTS} held-out prompts for code in turn, and {asked} prompts that ask for records as JSON, with the "
-            f"schema of these; greedy, at most {MOST_TOKENS} tokens, over {LINK}.",
+            f"with {PROMPTS} held-out prompts for code in turn, and {asked} prompts that ask for records as JSON, with "
+            f"the schema of these; greedy, at most {MOST_TOKENS} tokens, over {LINK}.",
             "tokens/s are those of the prompts that ask for JSON, beside answers to the same prompts without a "
             "constraint, of at most the same lengths; tokens without a choice count, as they are part of the answer. "
-            f"The last column is of {len(first.forced.free)} prompts for code whose answers the schema forces into another "
-            "form, of which the draft model has seen as little as the target.",
+            f"The last column is of {len(first.forced.free)} prompts for code whose answers the schema forces into "
+            "another form, of which the draft model has seen as little as the target.",
             VIRTUAL_CLOCK,
         ),
         results={"stated_costs": VIRTUAL_COSTS, "clock": "virtual", "link": LINK, "systems": results},

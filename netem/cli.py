@@ -192,6 +192,10 @@ def run(
         list[str] | None,
         typer.Option("--target", metavar="NAME", help="Of an experiment with several targets; repeat it. Else all."),
     ] = None,
+    apps: Annotated[
+        list[Path] | None,
+        typer.Option("--apps", metavar="DIR", help="An environment or folder of programs with apps; repeat it."),
+    ] = None,
 ) -> None:
     """Run an experiment and write its results."""
     from common.programs.extras import require_extra
@@ -201,7 +205,7 @@ def run(
     require_extra("lab", "an experiment")
     from netem.commands.run import run_experiment
 
-    request = Request(seed, quick, data, models, tuple(draft or ()), tuple(target or ()))
+    request = Request(seed, quick, data, models, tuple(draft or ()), tuple(target or ()), tuple(apps or ()))
     if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 

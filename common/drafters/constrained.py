@@ -1,10 +1,13 @@
-"""What a constraint of the answer leaves of proposals that were made without it. For drafters that do not choose each
-token behind the ones before it; others mask their logits."""
+"""What a constraint of the answer takes from proposals, and adds to them. `allowed_proposals` is for drafters that do
+not choose each token behind the ones before it; others mask logits and draft by levels, as `with_forced` needs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from common.protocol.views import Proposal, TreeView
+
+_MOST_FORCED = 8
+"""Tokens that one proposal brings with it: few enough that a long text without a choice does not fill the tree."""
 
 
 def allowed_proposals(view: TreeView, proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -12,9 +15,7 @@ def allowed_proposals(view: TreeView, proposals: Sequence[Proposal]) -> list[Pro
     constraint = view.constraint
     if constraint is None or not proposals:
         return list(proposals)
-    answers = {0: view.tokens[view.prompt_length :]}
-    for node in view.nodes:
-        answers[node.id] = (*answers[node.parent], node.token)
+    answers = _answers(view)
     kept: list[Proposal] = []
     places: dict[int, int] = {}
     for index, proposal in enumerate(proposals, start=1):
@@ -25,3 +26,28 @@ def allowed_proposals(view: TreeView, proposals: Sequence[Proposal]) -> list[Pro
         places[-index] = -len(kept)
         answers[-index] = (*answers[proposal.parent], proposal.token)
     return kept
+
+
+def with_forced(view: TreeView, proposals: Sequence[Proposal], most: int) -> list[Proposal]:
+    """The proposals of one level, and behind them the tokens about which the view's constraint leaves no choice, at
+    most `most` in all: these need no level of their own."""
+    constraint = view.constraint
+    found = list(proposals)
+    if constraint is None:
+        return found
+    answers = _answers(view)
+    for place, proposal in enumerate(proposals, start=1):
+        parent = -place
+        for token in constraint.forced((*answers[proposal.parent], proposal.token), min(_MOST_FORCED, most)):
+            found.append(Proposal(parent, token, 0.0))
+            parent = -len(found)
+            most -= 1
+    return found
+
+
+def _answers(view: TreeView) -> dict[int, tuple[int, ...]]:
+    """The answer's tokens up to each node by id, its own included, and up to the root by 0."""
+    answers = {0: view.tokens[view.prompt_length :]}
+    for node in view.nodes:
+        answers[node.id] = (*answers[node.parent], node.token)
+    return answers

@@ -14,6 +14,7 @@ import torch
 
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
+from common.drafters.constrained import with_forced
 from common.drafters.ranking import Rank, Ranking, ranking_for
 from common.models.segment import Segment
 from common.models.slots import SlotPool
@@ -100,7 +101,8 @@ class TreeDrafter:
             self._compute((), ranking)
             self._compute([node for node in view.nodes if node.id not in self._branches], ranking)
         offers = {id_: branch.offer for id_, branch in self._branches.items()}
-        return ranking.choose(view, {0: self._root_offer, **offers}, self.expansion)
+        level = ranking.choose(view, {0: self._root_offer, **offers}, self.expansion)
+        return with_forced(view, level, self.expansion.nodes - len(view.nodes) - len(level))
 
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
         """The ranking for how the target chooses in this view. Offers that were computed for others are dropped."""

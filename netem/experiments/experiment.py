@@ -24,7 +24,7 @@ class Request:
     them. models: a folder with target, draft models and prompts.jsonl; None for those that are shipped. drafts: names
     of
     draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an experiment
-    makes several; empty for all.
+    makes several; empty for all. apps: environments in which apps are installed, beside this one.
     """
 
     seed: int
@@ -33,6 +33,7 @@ class Request:
     models: Path | None = None
     drafts: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    apps: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "soak",
             "Half an hour of apps over a link that breaks: memory stays flat, every answer is exact.",
             "netem.experiments.service.soak",
+        ),
+        Experiment(
+            "apps",
+            "Real apps against the endpoint (--apps): with a link, with one that is cut, and without one.",
+            "netem.experiments.apps.measure",
         ),
         Experiment(
             "rolling",

@@ -20,7 +20,7 @@ from common.rpc import convert
 from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from tests.fuzz.harness import FaultError, check_sentence
 from tests.fuzz.mutation import FuzzedFrame, Mutator
-from tests.fuzz.server_frames import WANTED, server_frame
+from tests.fuzz.server_frames import TOP_LOGPROBS, WANTED, server_frame
 
 VOCAB = 50
 _LIMITS = Limits("f", VOCAB, 400, 64)
@@ -70,7 +70,8 @@ class ClientHarness:
 
     def _begin_turn(self, tokens: list[int]) -> None:
         most = self._rng.choice((0, 1, 8, 40, 600))
-        self._send(self._loop.begin_turn(tokens, Settings(most)))
+        asked = self._rng.choice((None, None, *TOP_LOGPROBS))
+        self._send(self._loop.begin_turn(tokens, Settings(most, top_logprobs=asked)))
         self._watch.expect(self._now)
 
     def _hear(self, message: FromServer) -> str:

@@ -1,6 +1,7 @@
 """Frames that a server may send next: mostly valid ones, often at the wrong time, sometimes of the largest size."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from random import Random
 
 import torch
@@ -13,6 +14,9 @@ from common.rpc.generated.outrider.v1 import outrider_pb2 as pb
 from tests.fuzz.mutation import STRINGS, U64, number
 
 WANTED = StateRequest("thoughts", layers=2)
+
+TOP_LOGPROBS = (0, 3)
+"""How many of the likeliest tokens an answer may ask for."""
 
 SHAPES = {"lsa": (16,), "hidden": (40,), "kv": (2, 2, 8)}
 """Of one position, by kind."""
@@ -51,9 +55,20 @@ def _commit(session: ClientSession, vocab_size: int, rng: Random) -> pb.ServerFr
             start=start,
             tokens=tokens,
             seen=number(rng, session.tree.last_id, U64),
-            logp=[-1.0] * (rng.choice((1, len(tokens))) if rng.random() < 0.01 else 0),
+            **_logprobs(len(tokens), session, vocab_size, rng),
         )
     )
+
+
+def _logprobs(tokens: int, session: ClientSession, vocab_size: int, rng: Random) -> dict[str, Sequence[float]]:
+    """Of so many tokens: usually as the answer asks for."""
+    most = session._settings.top_logprobs if rng.random() < 0.98 else rng.choice((None, *TOP_LOGPROBS))
+    if most is None:
+        return {}
+    rows = tokens if rng.random() < 0.98 else rng.choice((0, 1, tokens + 1))
+    likeliest = [token for _ in range(rows) for token in rng.sample(range(vocab_size), most)]
+    logps = [-rng.random() * 9 if rng.random() < 0.999 else rng.choice((1.0, math.nan, -math.inf)) for _ in likeliest]
+    return {"logp": [-1.0] * rows, "top_token": likeliest, "top_logp": logps}
 
 
 def _state(session: ClientSession, vocab_size: int, rng: Random) -> pb.ServerFrame:

@@ -10,7 +10,7 @@ from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 
 from client.endpoint.answer_parsers.answer_grammars import Marks, after_thinking, calls_anywhere, in_form
-from client.endpoint.answer_parsers.calls import CallParser, CallSyntax, call_rules
+from client.endpoint.answer_parsers.calls import CallParser, CallSyntax
 from client.endpoint.answer_parsers.hermes import Hermes
 from client.endpoint.answer_parsers.llama3_json import Llama3Json
 from client.endpoint.answer_parsers.mistral import Mistral
@@ -92,20 +92,22 @@ class AnswerFormat:
     @property
     def tells_where_calls_begin(self) -> bool:
         """Whether calls can be constrained where the model is free to make one or not."""
-        return self._described is None and self._syntax is not None and bool(self._syntax.opening)
+        return self._described is None and self._syntax is not None and self._syntax.opening is not None
 
     def strict_grammar(self, tools: Sequence[Mapping[str, Any]], strict: Collection[str], prompt: Sequence[int]) -> str:
         """What an answer to a conversation of these tokens is that may have calls of these tools anywhere, in Lark's
         notation: arguments of those that are `strict` fit their schemas, those of others are objects. Only where it can
         be told where calls begin."""
         assert self._syntax is not None, "the syntax of calls is known"
+        opening = self._syntax.opening
+        assert opening is not None, "it can be told where calls begin"
         free = {"parameters": {"type": "object"}}
         functions = (tool["function"] for tool in tools)
         described = [each if each["name"] in strict else {**each, **free} for each in functions]
-        behind, rules = self._syntax.behind_opening(self._marks), call_rules(described)
-        grammar = calls_anywhere(self._marks, self._syntax.opening, behind, rules)
+        rules = self._syntax.rules(described, self._marks)
+        grammar = calls_anywhere(self._marks, opening.mark, opening.rest(self._marks), rules)
         # Text alone, up to a mark that is text, has no tokens of other kinds.
-        is_text = self._syntax.opening not in self._marks.tokens
+        is_text = opening.mark not in self._marks.tokens
         return self.behind_thought(grammar, prompt) or grammar if is_text else grammar
 
     def in_form(self, constraint: Constraint, prompt: Sequence[int]) -> str | None:

@@ -37,9 +37,17 @@ _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 """The arguments of a function that describes none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The mark with which calls begin wherever they stand, and the `rest` behind it in terms of the rule `call`."""
+
+    mark: str
+    rest: Callable[[Mark], str]
+
+
 class CallSyntax(Protocol):
-    """How the models of a family write calls. `marks` are texts that may be tokens of their own; `opening` is the one
-    with which calls begin wherever they stand, empty if they may begin without."""
+    """How the models of a family write calls. `marks` are texts that may be tokens of their own; `opening` is None
+    where calls may begin without any."""
 
     @property
     def name(self) -> str: ...
@@ -48,7 +56,7 @@ class CallSyntax(Protocol):
     def marks(self) -> tuple[str, ...]: ...
 
     @property
-    def opening(self) -> str: ...
+    def opening(self) -> Opening | None: ...
 
     def begin(self, text: str, *, is_first: bool) -> int:
         """Where a call begins or may begin, the text's length if nowhere; `is_first`: nothing but calls precedes."""
@@ -56,8 +64,8 @@ class CallSyntax(Protocol):
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         """What an answer of nothing but calls of these functions is, one call or `several`, in Lark's notation."""
 
-    def behind_opening(self, mark: Mark) -> str:
-        """What follows the opening mark, in terms of the rule `call` of `call_rules`."""
+    def rules(self, functions: Sequence[Mapping[str, Any]], mark: Mark) -> str:
+        """The rule `call` in Lark's notation, one call of one of the functions, and those that it needs."""
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         """The calls at the beginning of a text; `NO_CALL` if it begins otherwise, None if only more text can tell.
@@ -113,13 +121,22 @@ class CallParser:
         return TextPiece(text)
 
 
-def call_rules(functions: Sequence[Mapping[str, Any]], arguments: str = "arguments") -> str:
-    """The rule `call` in Lark's notation: a JSON object that calls one of the functions, described as OpenAI does;
-    `arguments` is the key of these. Each schema is a rule of its own, so that what it refers to is found in it."""
+def object_rules(functions: Sequence[Mapping[str, Any]], arguments: str = "arguments") -> str:
+    """`call_rules` of calls that are JSON objects; `arguments` is the key of these."""
+
+    def before(name: str) -> str:
+        return json.dumps(f'{{"name": {json.dumps(name)}, "{arguments}": ')
+
+    return call_rules(functions, before, '"}"')
+
+
+def call_rules(functions: Sequence[Mapping[str, Any]], before: Callable[[str], str], after: str = "") -> str:
+    """The rule `call` in Lark's notation: what stands `before` the arguments of a function of that name, they, and what
+    stands `after` them. Functions are described as OpenAI does. Each schema is a rule of its own, so that what it
+    refers to is found in it."""
     calls, rules = [], []
     for index, function in enumerate(functions):
-        opening = f'{{"name": {json.dumps(function["name"])}, "{arguments}": '
-        calls.append(f'{json.dumps(opening)} arguments_{index} "}}"')
+        calls.append(f"{before(function['name'])} arguments_{index} {after}".rstrip())
         rules.append(in_lark(f"arguments_{index}", function.get("parameters") or _NOTHING))
     return "\n".join([f"call: {' | '.join(calls)}", *rules])
 

@@ -6,28 +6,32 @@ Source: the function calling format of Hermes 2 Pro (Nous Research), in the chat
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, call_rules
+from client.endpoint.answer_parsers.calls import NO_CALL, Mark, Opening, ReadCalls, as_call, object_rules
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
 _BEGIN, _END = "<tool_call>", "</tool_call>"
 
 
+def _rest(mark: Mark) -> str:
+    return f'"\\n" call "\\n" {mark(_END)}'
+
+
 class Hermes:
     name = "hermes"
     marks = (_BEGIN, _END)
-    opening = _BEGIN
+    opening = Opening(_BEGIN, _rest)
 
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
-        call = f"{mark(_BEGIN)} {self.behind_opening(mark)}"
+        call = f"{mark(_BEGIN)} {_rest(mark)}"
         start = f'start: {call} ("\\n" {call})*' if several else f"start: {call}"
-        return f"{start}\n{call_rules(functions)}"
+        return f"{start}\n{self.rules(functions, mark)}"
 
-    def behind_opening(self, mark: Mark) -> str:
-        return f'"\\n" call "\\n" {mark(_END)}'
+    def rules(self, functions: Sequence[Mapping[str, Any]], mark: Mark) -> str:
+        return object_rules(functions)
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN) or not (is_whole or _END in text):

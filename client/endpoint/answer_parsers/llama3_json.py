@@ -8,7 +8,7 @@ Source: Meta's prompt format for JSON based tool calling, in the models' chat te
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Call, Mark, ReadCalls, as_call, call_rules
+from client.endpoint.answer_parsers.calls import NO_CALL, Call, Mark, ReadCalls, as_call, object_rules
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
@@ -18,7 +18,7 @@ _MARK = "<|python_tag|>"
 class Llama3Json:
     name = "llama3-json"
     marks = (_MARK,)
-    opening = ""
+    opening = None
 
     def begin(self, text: str, *, is_first: bool) -> int:
         start = len(text) - len(text.lstrip())
@@ -28,10 +28,10 @@ class Llama3Json:
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
         start = 'start: call ("; " call)*' if several else "start: call"
-        return f"{start}\n{call_rules(functions, 'parameters')}"
+        return f"{start}\n{self.rules(functions, mark)}"
 
-    def behind_opening(self, mark: Mark) -> str:
-        raise NotImplementedError("calls need no opening mark")
+    def rules(self, functions: Sequence[Mapping[str, Any]], mark: Mark) -> str:
+        return object_rules(functions, "parameters")
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         start = 0

@@ -4,33 +4,59 @@ version 11 of their tokenizers, `[TOOL_CALLS]name[ARGS]{...}` for each call, `[C
 Source: the instruct tokenizers of mistral-common.
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Mark, ReadCalls, as_call, call_rules, make_call
+from client.endpoint.answer_parsers.calls import (
+    NO_CALL,
+    Mark,
+    Opening,
+    ReadCalls,
+    as_call,
+    call_rules,
+    make_call,
+    object_rules,
+)
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
 _BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 
+_ONE_IN_A_LIST = '"[" call "]"'
+
 _NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
+
+
+def _names_first(mark: Mark) -> bool:
+    """Whether the model writes `name[ARGS]{...}`: those that do have a token for that mark."""
+    return mark(_ARGUMENTS) != json.dumps(_ARGUMENTS)
+
+
+def _rest(mark: Mark) -> str:
+    return "call" if _names_first(mark) else '"[" call (", " call)* "]"'
 
 
 class Mistral:
     name = "mistral"
     marks = (_BEGIN, _ID, _ARGUMENTS)
-    opening = _BEGIN
+    opening = Opening(_BEGIN, _rest)
 
     def begin(self, text: str, *, is_first: bool) -> int:
         return first_begin(text, _BEGIN)
 
     def grammar(self, functions: Sequence[Mapping[str, Any]], mark: Mark, *, several: bool) -> str:
-        more = ' (", " call)*' if several else ""
-        return f'start: {mark(_BEGIN)} "[" call{more} "]"\n{call_rules(functions)}'
+        if _names_first(mark):
+            start = f"({mark(_BEGIN)} call){'+' if several else ''}"
+        else:
+            start = f"{mark(_BEGIN)} {_rest(mark) if several else _ONE_IN_A_LIST}"
+        return f"start: {start}\n{self.rules(functions, mark)}"
 
-    def behind_opening(self, mark: Mark) -> str:
-        return '"[" call (", " call)* "]"'
+    def rules(self, functions: Sequence[Mapping[str, Any]], mark: Mark) -> str:
+        if not _names_first(mark):
+            return object_rules(functions)
+        return call_rules(functions, lambda name: f"{json.dumps(name)} {mark(_ARGUMENTS)}")
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
         if not text.startswith(_BEGIN):

@@ -14,18 +14,31 @@ const ITEM = /^( *)([-*+]|\d{1,9}[.)])[ \t]+(?=\S)/;
 const QUOTE = /^ {0,3}> ?/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$/; // of a line without what ends it
 
-/** How much of a growing text, from its beginning, consists of blocks that nothing behind them can change. */
+/**
+ * How much of a growing text, from its beginning, consists of blocks that nothing behind them can change. A list may go on
+ * behind empty lines, so that it settles with the line that does not belong to it.
+ */
 export function settledLength(text) {
   let settled = 0;
   let at = 0;
   let fence = null;
+  let isList = false; // whether there may be one behind what has settled
+  let isBehindEmpty = false;
   for (const line of linesOf(text)) {
+    const before = at;
     at += line.length;
     if (!line.endsWith("\n")) break;
     const opened = fence;
     fence = fenceAfter(fence, line);
-    const isBetween = !opened && !fence && !line.trim();
-    if (isBetween || (opened && !fence)) settled = at;
+    const isEmpty = !line.trim();
+    if (isList && isBehindEmpty && !opened && !isEmpty && !ITEM.test(line) && !line.startsWith(" ")) {
+      settled = before;
+      isList = false;
+    }
+    isList ||= !opened && ITEM.test(line);
+    isBehindEmpty = !opened && isEmpty;
+    const isBetween = !opened && !fence && isEmpty;
+    if (!isList && (isBetween || (opened && !fence))) settled = at;
   }
   return settled;
 }
@@ -109,7 +122,7 @@ function listAt(lines, at, depth) {
     const found = ITEM.exec(lines[at + count]);
     if (!found || found[1].length < indent || found[1].length > indent + 1) break;
     if (/\d/.test(found[2]) !== isOrdered || RULE.test(lines[at + count])) break;
-    const own = countFrom(lines, at + count + 1, (line) => belongsToItem(line, indent)) + 1;
+    const own = linesOfItem(lines, at + count, indent);
     items.push(itemOf(lines.slice(at + count, at + count + own), found[0].length, depth));
     count += own;
   }
@@ -119,6 +132,19 @@ function listAt(lines, at, depth) {
   }
   const start = isOrdered ? Number.parseInt(ITEM.exec(lines[at])[2], 10) : null;
   return [{ tag: isOrdered ? "ol" : "ul", start, children: items }, count];
+}
+
+/** How many lines an item has, with empty lines where the item or its list goes on behind them. */
+function linesOfItem(lines, at, indent) {
+  let own = 1;
+  for (;;) {
+    own += countFrom(lines, at + own, (line) => belongsToItem(line, indent));
+    const empty = countFrom(lines, at + own, (line) => !line.trim());
+    const next = lines[at + own + empty];
+    if (!empty || next === undefined) return own;
+    if (next.startsWith(" ".repeat(indent + 2))) own += empty;
+    else return ITEM.test(next) && ITEM.exec(next)[1].length >= indent ? own + empty : own;
+  }
 }
 
 function belongsToItem(line, indent) {

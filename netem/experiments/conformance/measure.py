@@ -14,10 +14,11 @@ from typing import Any
 from client.answer import Answer
 from client.answering import AnswerOptions
 from client.stats import combined, per
-from client.text import answer_text
+from client.text import answer_text, chat_tokens
 from common.models.tokenizer import Tokenizer
 from common.protocol.constraint import Grammar
 from common.protocol.messages import Constraint, FinishReason
+from netem.experiments.conformance.asked import make_question
 from netem.experiments.conformance.schemas import Schema, make_schema
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
@@ -32,12 +33,25 @@ SCHEMAS = 500
 QUICK_SCHEMAS = 24
 PROMPTS = 6
 TIMED = 40
-"""Of the schemas, those whose prompts are also answered without a constraint, in as many tokens."""
+"""Prompts that ask for JSON, and as many of the others, which are also answered without a constraint, in at most as
+many tokens."""
+
+QUICK_TIMED = 16
 
 MOST_TOKENS = 240
 LINK = "5g"
 SYSTEMS = (CLOUD_DECODING, replace(PATIENT, name="lookup", draft=DraftSetup("lookup")), replace(PATIENT, name="moa"))
-HEADINGS = ("system", "answers", "valid", "invalid", "cut", "as the first system", "tokens/s", "x unconstrained")
+HEADINGS = (
+    "system",
+    "answers",
+    "valid",
+    "invalid",
+    "cut",
+    "as the first system",
+    "tokens/s",
+    "x unconstrained",
+    "x unconstrained, JSON not asked for",
+)
 
 Prompt = Sequence[int]
 
@@ -55,8 +69,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class SystemRun:
-    """The answers to all cases, and to the first `len(free)` prompts without a constraint."""
+class CaseRun:
+    """The answers to all cases of one kind, and to the first `len(free)` prompts without a constraint."""
 
     constrained: Sequence[Answer]
     free: Sequence[Answer]
@@ -69,23 +83,52 @@ class SystemRun:
         return constrained.tokens_per_second, free.tokens_per_second
 
 
+@dataclass(frozen=True)
+class SystemRun:
+    """What one system answered to prompts that ask for the JSON of their schema, and to prompts that ask for code."""
+
+    asked: CaseRun
+    forced: CaseRun
+
+    @property
+    def constrained(self) -> Sequence[Answer]:
+        return [*self.asked.constrained, *self.forced.constrained]
+
+    @property
+    def answers(self) -> Sequence[Answer]:
+        return [*self.constrained, *self.asked.free, *self.forced.free]
+
+
 async def measure(request: Request, advance: Advance) -> Report:
     testbed = await asyncio.to_thread(open_testbed, request, PROMPTS)
+    tokenizer = testbed.server.offer.tokenizer
+    count, timed = (QUICK_SCHEMAS, QUICK_TIMED) if request.quick else (SCHEMAS, TIMED)
+    asked = [_asked(number, tokenizer) for number in range(timed)]
     prompts = testbed.prompts[CODE]
-    count = QUICK_SCHEMAS if request.quick else SCHEMAS
-    cases = [Case(make_schema(number), prompts[number % len(prompts)]) for number in range(count)]
+    forced = [Case(make_schema(number), prompts[number % len(prompts)]) for number in range(count)]
     runs: dict[str, SystemRun] = {}
     for place, system in enumerate(SYSTEMS):
         advance(system.name, place / len(SYSTEMS))
         # In a thread: the virtual clock has an event loop of its own.
-        runs[system.name] = await asyncio.to_thread(run_system, testbed, system, cases, TIMED)
-    return make_report(runs, cases, testbed.server.offer.tokenizer)
+        runs[system.name] = await asyncio.to_thread(run_system, testbed, system, asked, forced)
+    return make_report(runs, [*asked, *forced], tokenizer)
 
 
-def run_system(testbed: Testbed, system: System, cases: Sequence[Case], timed: int) -> SystemRun:
+def _asked(number: int, tokenizer: Tokenizer) -> Case:
+    prompt, schema = make_question(number)
+    return Case(schema, chat_tokens(tokenizer, [{"role": "user", "content": prompt}]))
+
+
+def run_system(testbed: Testbed, system: System, asked: Sequence[Case], forced: Sequence[Case]) -> SystemRun:
+    """`asked` are all timed, and as many of `forced`."""
+    timed = len(asked)
+    return SystemRun(*(run_cases(testbed, system, cases, timed) for cases in (asked, forced)))
+
+
+def run_cases(testbed: Testbed, system: System, cases: Sequence[Case], timed: int) -> CaseRun:
     """One client asks one question after the other."""
 
-    async def main() -> SystemRun:
+    async def main() -> CaseRun:
         async with testbed.server.serve() as engine:
 
             async def ask(number: int, options: AnswerOptions) -> Answer:
@@ -96,7 +139,7 @@ def run_system(testbed: Testbed, system: System, cases: Sequence[Case], timed: i
             constrained = [await ask(at, replace(options, constraint=each.constraint)) for at, each in enumerate(cases)]
             lengths = [len(answer.tokens) for answer in constrained[:timed]]
             free = [await ask(at, system.options(length)) for at, length in enumerate(lengths)]
-            return SystemRun(constrained, free)
+            return CaseRun(constrained, free)
 
     return run_virtually(main())
 
@@ -117,6 +160,7 @@ def verdict(answer: Answer, schema: Schema, tokenizer: Tokenizer) -> str:
 
 def make_report(runs: Mapping[str, SystemRun], cases: Sequence[Case], tokenizer: Tokenizer) -> Report:
     first = next(iter(runs.values()))
+    asked = len(first.asked.constrained)
     results: dict[str, dict[str, Any]] = {}
     for name, run in runs.items():
         pairs = zip(run.constrained, cases, strict=True)
@@ -124,24 +168,29 @@ def make_report(runs: Mapping[str, SystemRun], cases: Sequence[Case], tokenizer:
         same = sum(
             answer.tokens == other.tokens for answer, other in zip(run.constrained, first.constrained, strict=True)
         )
-        constrained, free = run.speeds
+        (speed, free_speed), (forced, forced_free) = run.asked.speeds, run.forced.speeds
         results[name] = {
             **{kind: told[kind] for kind in ("valid", "invalid", "cut")},
             "same": same,
             "tokens": sum(len(answer.tokens) for answer in run.constrained),
             "passes": sum(answer.stats.passes for answer in run.constrained),
-            "tokens_per_second": constrained,
-            "unconstrained_tokens_per_second": free,
+            "tokens_per_second": speed,
+            "unconstrained_tokens_per_second": free_speed,
+            "not_asked_tokens_per_second": forced,
+            "not_asked_unconstrained_tokens_per_second": forced_free,
         }
     return Report(
         title="Answers constrained to random JSON schemas",
         headings=HEADINGS,
         rows=[_row(name, counted, len(cases)) for name, counted in results.items()],
         remarks=(
-            f"{len(cases)} schemas of draft 2020-12 from a generator of keywords that llguidance supports; {PROMPTS} "
-            f"held-out prompts for code in turn, greedy, at most {MOST_TOKENS} tokens, over {LINK}.",
-            f"Speeds are those of the first {len(first.free)}, beside answers to the same prompts without a constraint "
-            "and of the same lengths; tokens without a choice count, as they are part of the answer.",
+            f"{len(cases) - asked} schemas of draft 2020-12 from a generator of keywords that llguidance supports, "
+            f"with {PROMPTS} held-out prompts for code in turn, and {asked} prompts that ask for records as JSON, with "
+            f"the schema of these; greedy, at most {MOST_TOKENS} tokens, over {LINK}.",
+            "tokens/s are those of the prompts that ask for JSON, beside answers to the same prompts without a "
+            "constraint, of at most the same lengths; tokens without a choice count, as they are part of the answer. "
+            f"The last column is of {len(first.forced.free)} prompts for code whose answers the schema forces into "
+            "another form, of which the draft model has seen as little as the target.",
             VIRTUAL_CLOCK,
         ),
         results={"stated_costs": VIRTUAL_COSTS, "clock": "virtual", "link": LINK, "systems": results},
@@ -151,7 +200,7 @@ def make_report(runs: Mapping[str, SystemRun], cases: Sequence[Case], tokenizer:
 
 
 def _faults(runs: Mapping[str, SystemRun], results: Mapping[str, Mapping[str, Any]], count: int) -> list[str]:
-    faults = [fault for run in runs.values() for each in (*run.constrained, *run.free) if (fault := fault_of(each))]
+    faults = [fault for run in runs.values() for each in run.answers if (fault := fault_of(each))]
     for name, counted in results.items():
         if counted["invalid"]:
             faults.append(f"{counted['invalid']} finished answers of {name} do not fit their schemas")
@@ -161,9 +210,12 @@ def _faults(runs: Mapping[str, SystemRun], results: Mapping[str, Mapping[str, An
 
 
 def _row(name: str, counted: Mapping[str, Any], count: int) -> list[str]:
-    speed, free = counted["tokens_per_second"], counted["unconstrained_tokens_per_second"]
     kinds = (str(counted[kind]) for kind in ("valid", "invalid", "cut", "same"))
-    return [name, str(count), *kinds, f"{speed:.1f}", f"{per(speed, free):.2f}"]
+    shares = (
+        per(counted[f"{which}tokens_per_second"], counted[f"{which}unconstrained_tokens_per_second"])
+        for which in ("", "not_asked_")
+    )
+    return [name, str(count), *kinds, f"{counted['tokens_per_second']:.1f}", *(f"{share:.2f}" for share in shares)]
 
 
 def _draw(axes: Any, results: Mapping[str, Mapping[str, Any]]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("playwright", reason="no playwright here: make install")
 
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.client.endpoint.axe import violations
 from tests.client.endpoint.browser import ask, is_done, link_is, needs_chromium, opened, picture, press, text_of
@@ -32,18 +32,6 @@ CONTRAST = """(element) => {
   return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
 }"""
 """Of an element's text with what is behind it, as WCAG has it."""
-
-
-@pytest.fixture
-def context(browser) -> Iterator[BrowserContext]:
-    with browser.new_context(viewport={"width": 1440, "height": 760}) as found:
-        yield found
-
-
-@pytest.fixture
-def page(context, scripted) -> Iterator[Page]:
-    with opened(context, scripted.url) as found:
-        yield found
 
 
 def all_is_within(page: Page) -> None:

@@ -1,29 +1,17 @@
 """The page in a real browser, with answers by a script: what it shows, keeps and lets a person do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
 
 pytest.importorskip("playwright", reason="no playwright here: make install")
 
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.client.endpoint.browser import ask, is_done, link_is, needs_chromium, opened, press, text_of
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture
-def context(browser) -> Iterator[BrowserContext]:
-    with browser.new_context(viewport={"width": 1440, "height": 760}) as found:
-        yield found
-
-
-@pytest.fixture
-def page(context, scripted) -> Iterator[Page]:
-    with opened(context, scripted.url) as found:
-        yield found
 
 
 def article(page: Page, index: int) -> Locator:

@@ -1,10 +1,13 @@
-"""Proposals that a constraint forbids are dropped with what hangs from them; the others keep their places."""
+"""Proposals that a constraint forbids are dropped with what hangs from them; the others keep their places, and bring
+the tokens with them that leave no choice."""
+
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.drafters.constrained import allowed_proposals
+from common.drafters.constrained import allowed_proposals, with_forced
 from common.protocol.views import NodeView, Proposal, TreeView
 
 
@@ -15,7 +18,8 @@ class Rising:
         return np.arange(10) > (answer[-1] if answer else -1)
 
     def forced(self, answer, most):
-        return ()
+        """The last token leaves no choice."""
+        return (9,)[:most] if answer and answer[-1] == 8 else ()
 
 
 def path_of(view: TreeView, proposals, proposal) -> list[int]:
@@ -46,3 +50,13 @@ def test_exactly_the_rising_paths_are_left_and_each_stays_what_it_was(data):
         each.logp for each in proposals if path_of(view, proposals, each) in expected
     ]
     assert allowed_proposals(TreeView((9, 9, 3), nodes), proposals) == proposals
+
+
+def test_what_leaves_no_choice_comes_with_its_proposal_while_there_is_room():
+    view = TreeView((9, 9, 3), (NodeView(1, 0, 4, 3, -0.1),), prompt_length=2, constraint=Rising())
+    level = [Proposal(1, 8, -0.5), Proposal(1, 5, -0.6), Proposal(0, 8, -0.7)]
+    forced = [Proposal(-1, 9, 0.0), Proposal(-3, 9, 0.0)]
+    assert with_forced(view, level, 5) == [*level, *forced]
+    assert with_forced(view, level, 1) == [*level, forced[0]]
+    assert with_forced(view, level, 0) == level
+    assert with_forced(replace(view, constraint=None), level, 5) == level

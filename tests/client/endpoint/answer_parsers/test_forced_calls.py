@@ -3,6 +3,7 @@
 import json
 from random import Random
 
+import numpy as np
 import pytest
 
 from client.endpoint.answer_parsers.answer_format import SYNTAXES, AnswerFormat
@@ -77,6 +78,37 @@ def test_a_mark_that_is_a_special_token_is_named_by_its_number():
     )
     constraint = Grammars(tokenizer, len(tokenizer), {tokenizer.eos_token_id})(Constraint(Grammar.LARK, grammar))
     assert constraint.forced([], 1) == (number,)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_mistral_model_with_a_token_for_arguments_names_the_function_first(several):
+    tokenizer = make_tokenizer()
+    marks = ["[TOOL_CALLS]", "[ARGS]"]
+    tokenizer.chat_template = "{{ tools }}[TOOL_CALLS]"
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    tools, counts = [{"function": function} for function in FUNCTIONS], set()
+    form, end = AnswerFormat(tokenizer, {tokenizer.eos_token_id}), tokenizer.eos_token_id
+    grammars = Grammars(tokenizer, len(tokenizer), {end})
+    for grammar in (form.call_grammar(tools, several=several), form.strict_grammar(tools, {"add"}, [])):
+        for seed in range(12):
+            begun = tokenizer.convert_tokens_to_ids(marks[:1])
+            answer = [*begun, *walk_behind(grammars(Constraint(Grammar.LARK, grammar)), begun, Random(seed), 300, end)]
+            text = tokenizer.decode([token for token in answer if token != end])
+            assert text.startswith(("[TOOL_CALLS]add[ARGS]{", "[TOOL_CALLS]now[ARGS]{"))
+            if answer[-1] == end and grammar == form.call_grammar(tools, several=several):
+                parser = form.parser([], tools)
+                pieces = [*parser.feed(text), *parser.end(is_cut=False)]
+                assert all(isinstance(piece, ToolCall) for piece in pieces)
+                counts.add(len(pieces))
+    assert counts == {1} if not several else max(counts) > 1
+
+
+def walk_behind(constraint, begun, chance, most, end):
+    """Tokens at random that may follow what has begun, up to the end."""
+    answer = list(begun)
+    while len(answer) < most and answer[-1] != end:
+        answer.append(int(chance.choice(np.flatnonzero(constraint.allowed(answer)))))
+    return answer[len(begun) :]
 
 
 def test_calls_that_only_a_description_tells_cannot_be_forced():

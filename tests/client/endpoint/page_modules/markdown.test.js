@@ -78,6 +78,18 @@ test("blocks are told apart", () => {
   assert.equal(shown(blocksOf(text)), "Ab\ncdefghijkl");
 });
 
+test("a list goes on behind empty lines", () => {
+  const text = "1. a\n\n   b\n   - c\n\n     d\n\n2. e\n\nf\n";
+  assert.deepEqual(tags(blocksOf(text)), [
+    ["ol", ["li", ["p"], ["p"], ["ul", ["li", ["p"], ["p"]]]], ["li", ["p"]]],
+    ["p"],
+  ]);
+  assert.deepEqual(tags(blocksOf("- a\n\nb\n")), [["ul", ["li", ["p"]]], ["p"]]);
+  assert.equal(settledLength("x\n\n- a\n\n"), 3, "there may be another item");
+  assert.equal(settledLength("- a\n\n  ```\n  b\n  ```\n"), 0);
+  assert.equal(settledLength("- a\n\nb\n"), 5);
+});
+
 test("code is as it is written, without its fences and what they are indented by", () => {
   const [block] = blocksOf("  ```Python x\n  def f():\n      *pass*\n  ```\n");
   assert.equal(block.tag, "code block");

@@ -1,0 +1,1 @@
+"""Real apps against `outrider serve`: with a link, with one that is cut, and without one."""

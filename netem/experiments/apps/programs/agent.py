@@ -22,7 +22,7 @@ def edited(command: list[str], settings: dict[str, str], files: dict[str, str]) 
         ran = subprocess.run(
             command,
             cwd=work,
-            env={**os.environ, "HOME": str(home), **settings},
+            env={**os.environ, "HOME": str(home), "PWD": str(work), **settings},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

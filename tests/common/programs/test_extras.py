@@ -26,6 +26,9 @@ PYTHON = "/path/of/python"
 INSTALLED = packages_distributions()
 
 
+IN_THE_APPS_ENVIRONMENTS = "netem/experiments/apps/programs/"
+"""Programs that run with the Python of an environment in which an app is installed."""
+
 WITH_FURTHER_EXTRAS = {("redis", "server/fleet/redis_store.py"), ("ray", "server/supervisor/ray_replicas.py")}
 """Modules and the files that import them, each behind an option that asks for a further extra."""
 
@@ -43,6 +46,8 @@ def declared(extra: str) -> set[str]:
 def imported(package: str) -> Iterator[tuple[str, str]]:
     """Each foreign module with the file that imports it, including late imports."""
     for file in (PROJECT / package).rglob("*.py"):
+        if str(file.relative_to(PROJECT)).startswith(IN_THE_APPS_ENVIRONMENTS):
+            continue
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -47,7 +47,5 @@ def with_forced(view: TreeView, proposals: Sequence[Proposal], most: int) -> lis
 
 def _answers(view: TreeView) -> dict[int, tuple[int, ...]]:
     """The answer's tokens up to each node by id, its own included, and up to the root by 0."""
-    answers = {0: view.tokens[view.prompt_length :]}
-    for node in view.nodes:
-        answers[node.id] = (*answers[node.parent], node.token)
-    return answers
+    answer = view.tokens[view.prompt_length :]
+    return {id_: (*answer, *path) for id_, path in view.paths.items()}

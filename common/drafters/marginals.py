@@ -105,7 +105,7 @@ class BlockDrafter:
         ranking = self._choose_ranking(view)
         self._follow(view.tokens, len(view.tokens) - view.provisional)
         self._network.absorb(states)
-        paths = _paths(view.nodes)
+        paths = view.paths
         if len(view.nodes) >= self.expansion.nodes:
             return ()
         places = self._places(paths)
@@ -219,11 +219,3 @@ class BlockDrafter:
                 logits, [base + len(path) for path in paths], before if ranking.needs_tokens else []
             )
             self._offers |= {(block, path): offer for path, offer in zip(paths, offers, strict=True)}
-
-
-def _paths(nodes: Sequence[NodeView]) -> dict[int, tuple[int, ...]]:
-    """The tokens from the root to each node, by id; the root's id is 0."""
-    paths: dict[int, tuple[int, ...]] = {0: ()}
-    for node in nodes:
-        paths[node.id] = (*paths[node.parent], node.token)
-    return paths

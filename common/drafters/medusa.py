@@ -129,7 +129,7 @@ class MedusaDrafter:
 
     def _propose(self, view: TreeView, offered: Sequence[Sequence[int]]) -> list[Proposal]:
         """`offered`: the candidates of the heads that predict positions after the root."""
-        ids = _ids(view)
+        ids = {path: id_ for id_, path in view.paths.items()}
         room = self.expansion.nodes - len(view.nodes)
         known = self._draft.config.heads - len(offered)
         accuracies = self._draft.config.accuracies[known:]
@@ -149,11 +149,3 @@ class MedusaDrafter:
         if known not in self._trees:
             self._trees[known] = sparse_tree(self._draft.config.accuracies[known:], *bounds)
         return self._trees[known]
-
-
-def _ids(view: TreeView) -> dict[tuple[int, ...], int]:
-    """The live nodes' ids by the tokens that lead to them; the root's is 0."""
-    paths: dict[int, tuple[int, ...]] = {0: ()}
-    for node in view.nodes:
-        paths[node.id] = (*paths[node.parent], node.token)
-    return {path: id_ for id_, path in paths.items()}

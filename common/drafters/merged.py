@@ -79,14 +79,14 @@ class MergedDrafter:
     def _candidates(self, number: int, view: TreeView, states: Sequence[State]) -> Iterator[_Candidate]:
         member = self._members[number]
         member.expansion = self.expansion
-        paths, above = _paths(view), scores(view)
+        paths, above = view.paths, scores(view)
         for index, each in enumerate(member.draft(view, states), start=1):
             paths[-index], above[-index] = (*paths[each.parent], each.token), above[each.parent] + each.logp
             yield _Candidate(paths[-index], above[-index], each, number)
 
     def _fitting(self, view: TreeView, candidates: Sequence[_Candidate]) -> dict[Path, _Candidate]:
         """Each path once, parents first: the likeliest, as far as there is room."""
-        paths = _paths(view)
+        paths = view.paths
         known, taken = set(paths.values()), dict[Path, _Candidate]()
         guests = sum(self._is_guest(path) for path in paths.values())
         # Stable: of equally likely ones none comes before what it hangs from.
@@ -109,7 +109,7 @@ class MergedDrafter:
 
     def _whole_groups(self, view: TreeView, candidates: Sequence[_Candidate]) -> dict[Path, _Candidate]:
         """One group below each node, and no part of one, in the order of members."""
-        paths = _paths(view)
+        paths = view.paths
         reached, taken = set(paths.values()), dict[Path, _Candidate]()
         judged = {paths[node.parent] for node in view.nodes}
         groups: dict[tuple[int, Path], list[_Candidate]] = {}
@@ -126,7 +126,7 @@ class MergedDrafter:
 
 def _numbered(view: TreeView, taken: Sequence[_Candidate]) -> list[Proposal]:
     """With the parents that they have among each other."""
-    ids = {path: id_ for id_, path in _paths(view).items()}
+    ids = {path: id_ for id_, path in view.paths.items()}
     above = scores(view)
     proposals: list[Proposal] = []
     for each in taken:
@@ -137,10 +137,3 @@ def _numbered(view: TreeView, taken: Sequence[_Candidate]) -> list[Proposal]:
         ids[each.path] = -len(proposals)
         above[-len(proposals)] = above[parent] + logp
     return proposals
-
-
-def _paths(view: TreeView) -> dict[int, Path]:
-    paths: dict[int, Path] = {0: ()}
-    for node in view.nodes:
-        paths[node.id] = (*paths[node.parent], node.token)
-    return paths

@@ -16,12 +16,15 @@ In a tree of groups, as some rules need, the children of a node come in one Grow
 are dead, except that they too alias a child with their token.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
+import numpy as np
+
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import LEAST_LOGP, Draw, GrownNode
-from common.protocol.tree_rows import TreeRows, rows_of
+from common.protocol.tree_rows import TreeRows
 from common.protocol.views import NodeView, Proposal, TreeView
 
 _score = attrgetter("score")
@@ -243,17 +246,18 @@ class TokenTree:
         nodes.insert(0, self.root)
         for row, node in enumerate(nodes):
             node.row = row
-        parents = [-1 if node.parent is None else node.parent.row for node in nodes]
-        draws = {}
-        if self.grouped:
-            draws = {node.parent.row: node.draw for node in nodes if node.parent and node.draw}
-        return rows_of(
-            [node.token for node in nodes],
-            parents,
-            [node.position - self.root.position for node in nodes],
-            [node.score - self.root.score for node in nodes],
-            draws,
-            self.grouped,
+        depths = np.array([node.position - self.root.position for node in nodes])
+        logps = [node.score - self.root.score for node in nodes]
+        return TreeRows(
+            tokens=np.array([node.token for node in nodes]),
+            parents=np.array([-1 if node.parent is None else node.parent.row for node in nodes]),
+            depths=depths,
+            deepest=int(depths.max()),
+            logps=np.array(logps),
+            # Not numpy's exp, whose last bit depends on the processor.
+            chances=np.array([math.exp(logp) for logp in logps]),
+            grouped=self.grouped,
+            draws={node.parent.row: node.draw for node in nodes if self.grouped and node.parent and node.draw},
         )
 
     def _fresh_root(self) -> Node:

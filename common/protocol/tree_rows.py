@@ -3,8 +3,7 @@
 It may not know ids, aliases or who proposed a node (`tree.py`), nor which rows a pass takes (`selection.py`).
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,22 +37,9 @@ class TreeRows:
     draws: Mapping[int, Draw]
     """What the children of a row were drawn from, where they are a group."""
 
+    def __post_init__(self) -> None:
+        for column in (self.tokens, self.parents, self.depths, self.logps, self.chances):
+            column.setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.tokens)
-
-
-def rows_of(
-    tokens: Sequence[int],
-    parents: Sequence[int],
-    depths: Sequence[int],
-    logps: Sequence[float],
-    draws: Mapping[int, Draw],
-    grouped: bool,
-) -> TreeRows:
-    """Of columns in the order of the rows, the root's first."""
-    # Not numpy's exp, whose last bit depends on the processor.
-    chances = np.array([math.exp(logp) for logp in logps])
-    integers, claimed = np.array((tokens, parents, depths), dtype=np.int64), np.array(logps)
-    for column in (integers, claimed, chances):
-        column.setflags(write=False)
-    return TreeRows(integers[0], integers[1], integers[2], max(depths), claimed, chances, grouped, draws)

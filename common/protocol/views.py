@@ -38,6 +38,14 @@ class TreeView:
     prompt_length: int = 0
     constraint: AnswerConstraint | None = None
 
+    @property
+    def paths(self) -> dict[int, tuple[int, ...]]:
+        """The tokens from the root, which is left out, to each node by id; the root's own path, by 0, is empty."""
+        paths: dict[int, tuple[int, ...]] = {0: ()}
+        for node in self.nodes:
+            paths[node.id] = (*paths[node.parent], node.token)
+        return paths
+
     def drafted_for(self, settings: Settings, prompt_length: int, constraint: AnswerConstraint | None = None) -> Self:
         """The same view of an answer that is decoded by these settings."""
         return replace(

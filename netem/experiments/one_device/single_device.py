@@ -134,8 +134,10 @@ def _cells(row: DraftScore) -> list[str]:
 
 
 def draw_accept_lengths(axes: Any, scores: Mapping[str, Score]) -> None:
-    """Groups of bars by category, with a colour for each draft model."""
-    width = 0.85 / len(scores)
+    """Groups of bars by category, with a colour for each draft model, of which there are more than ten."""
+    from matplotlib import colormaps
+
+    width, colour = 0.85 / len(scores), colormaps["tab20"]
     categories = list(next(iter(scores.values())).accept_by_category)
     for place, (name, score) in enumerate(scores.items()):
         estimates = [*score.accept_by_category.values(), score.accept]
@@ -143,10 +145,18 @@ def draw_accept_lengths(axes: Any, scores: Mapping[str, Score]) -> None:
         heights = [estimate.value for estimate in estimates]
         below = [max(0.0, estimate.value - estimate.low) for estimate in estimates]
         above = [max(0.0, estimate.high - estimate.value) for estimate in estimates]
-        axes.bar(centres, heights, width * 0.95, label=name, yerr=(below, above), error_kw={"linewidth": 0.7})
+        axes.bar(
+            centres,
+            heights,
+            width * 0.95,
+            label=name,
+            color=colour(place),
+            yerr=(below, above),
+            error_kw={"linewidth": 0.7},
+        )
     axes.set_xticks(range(len(categories) + 1), [*categories, "mean"])
     axes.set_ylabel("accept length (committed tokens per pass)")
     axes.axhline(1, color="grey", linewidth=0.7)
-    axes.margins(y=0.2)
+    axes.margins(y=0.35)
     axes.legend(title="draft; lines are 95% intervals", frameon=False, loc="upper center", ncols=min(5, len(scores)))
     axes.spines[["top", "right"]].set_visible(False)

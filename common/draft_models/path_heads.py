@@ -5,6 +5,7 @@ What may live here: the layer that may stand before the heads, and what every su
 head computes, files, trees, slots or losses.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import torch
@@ -57,7 +58,7 @@ class PrefixLayer(nn.Module):
         return out
 
 
-class PathHeads(nn.Module):
+class PathHeads(nn.Module, ABC):
     """Heads that depend on the path: after the hidden state of position i, and the tokens at i + 1 to i + K, head
     K - 1 predicts the token at i + K + 1. Position i + 1 is the target's own choice at i."""
 
@@ -69,7 +70,7 @@ class PathHeads(nn.Module):
     def begin_from(self, head: torch.Tensor) -> None:
         """Starts what is like the target's head from it, `[V, E]`."""
 
+    @abstractmethod
     def logits(self, base: torch.Tensor, embedded: torch.Tensor, target_head: nn.Module) -> torch.Tensor:
         """`[B, V]` of the next token, from the prepared hidden states `base [B, E]` and the target's embeddings of
         the 1 to `config.heads` tokens after them, `embedded [B, K, E]`."""
-        raise NotImplementedError

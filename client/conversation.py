@@ -273,7 +273,7 @@ class Conversation:
                     self._refusals.served()
                     self._rtt_s = self._clock() - self._opened_at
                 case Commit() if tokens:
-                    self._tree_controller.committed(len(tokens), message.seen, self._clock())
+                    self._tree_controller.committed(len(tokens), session.carried, message.seen, self._clock())
                     record.meter.committed()
                     record.show(tokens, self._loop.run)
                 case Finished():
@@ -327,17 +327,19 @@ class Conversation:
 
     async def _draft_level(self, drafter: PacedDrafter, step: Step, record: AnswerRecord) -> None:
         is_first = self._levels == record.levels_before
-        began = self._clock()
+        began, tree = self._clock(), self._loop.session.tree
         try:
             expansion = step.expansion or self._tree_controller.expansion
             proposals = await drafter.draft(step.view, step.states, expansion)
+            newest = tree.last_id
             grows = self._loop.drafted(step, proposals)
         except Exception as error:  # whatever a model raises, or is wrong with what it proposes
             self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
             self._send(self._loop.retire())
             return
         if not is_first and step.expansion is None:  # the first also reads the prompt
-            self._tree_controller.drafted(step.new_nodes, self._clock() - began)
+            added = range(newest + 1, tree.last_id + 1)
+            self._tree_controller.drafted(step.new_nodes, added, self._clock() - began)
         self._send(grows)
         if self._loop.answering:
             record.show((), self._loop.run)

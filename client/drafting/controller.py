@@ -12,9 +12,11 @@ link. All bounds move by bounded steps, so that one odd measurement does little.
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from client.drafting.going_ahead import GoingAhead
 from common.drafters.best_first import Expansion
 from common.protocol.acceptance import AcceptanceEstimator
 
@@ -40,14 +42,16 @@ class TreeController(Protocol):
 
     def begin_turn(self) -> None: ...
 
-    def drafted(self, nodes: int, seconds: float) -> None:
-        """A level computed so many nodes in so many seconds. Not called for one that reads a prompt."""
+    def drafted(self, nodes: int, added: range, seconds: float) -> None:
+        """A level computed so many nodes in so many seconds, and added those of the ids `added`. Not called for one
+        that reads a prompt."""
 
     def sent(self, last_id: int, now: float) -> None:
         """A Grow left whose newest node is `last_id`."""
 
-    def committed(self, tokens: int, seen: int, now: float) -> None:
-        """A Commit came; the server had `seen` all nodes up to that id."""
+    def committed(self, tokens: int, carried: Sequence[int], seen: int, now: float) -> None:
+        """A Commit of so many tokens came, of which nodes with the ids `carried` bore the first; the server had `seen`
+        all nodes up to that id."""
 
 
 class FixedTree:
@@ -58,17 +62,18 @@ class FixedTree:
 
     def begin_turn(self) -> None: ...
 
-    def drafted(self, nodes: int, seconds: float) -> None: ...
+    def drafted(self, nodes: int, added: range, seconds: float) -> None: ...
 
     def sent(self, last_id: int, now: float) -> None: ...
 
-    def committed(self, tokens: int, seen: int, now: float) -> None: ...
+    def committed(self, tokens: int, carried: Sequence[int], seen: int, now: float) -> None: ...
 
 
 class Controller:
     def __init__(self, first: Expansion = Expansion(breadth=8, children=8, nodes=128, least_probability=0.005)):  # noqa: B008
         self.expansion = first
         self._levels = LevelCost()
+        self._going_ahead = GoingAhead()
         self._uplink = Uplink()
         self._acceptance = AcceptanceEstimator()
         self._drafted = 0
@@ -78,8 +83,10 @@ class Controller:
         self._acceptance.answer_began()
         self._uplink.forget_sent()
 
-    def drafted(self, nodes: int, seconds: float) -> None:
+    def drafted(self, nodes: int, added: range, seconds: float) -> None:
         self._levels.observe(nodes, seconds)
+        self._going_ahead.drafted(added, seconds)
+        self.expansion = replace(self.expansion, ahead=self._going_ahead.chosen)
         self._drafted += 1
         if self._drafted % _LEVELS_BETWEEN_STEPS == 0:
             self._step()
@@ -87,8 +94,9 @@ class Controller:
     def sent(self, last_id: int, now: float) -> None:
         self._uplink.sent(last_id, now)
 
-    def committed(self, tokens: int, seen: int, now: float) -> None:
+    def committed(self, tokens: int, carried: Sequence[int], seen: int, now: float) -> None:
         self._uplink.heard(seen, now)
+        self._going_ahead.committed(carried)
         self._acceptance.committed(tokens, now)
 
     def _step(self) -> None:

@@ -17,13 +17,14 @@ Candidates = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Expansion:
-    """Bounds of the tree: nodes added in a level, children considered of each node, live nodes of the tree, and the
-    least cumulative probability of a proposed node."""
+    """Bounds of the tree: nodes added in a level, children considered of each node, live nodes of the tree, the least
+    cumulative probability of a proposed node, and whether a level may go several tokens ahead, where a draft can."""
 
     breadth: int = 6
     children: int = 6
     nodes: int = 64
     least_probability: float = 0.02
+    ahead: bool = True
 
     @property
     def least_logp(self) -> float:

@@ -49,9 +49,13 @@ class LookAheadDrafter(TreeDrafter):
         self._view = view
         return super().draft(view, states)
 
+    @property
+    def _goes_ahead(self) -> bool:
+        return self.expansion.ahead and not self._view.alone  # what is written alone is one token at a time
+
     def _forward(self, segment: Segment, ids: Sequence[int] = ()) -> torch.Tensor:
         view, blocks = self._view, self._blocks
-        if view.alone or not ids:  # what is written alone is one token at a time
+        if not self._goes_ahead or not ids:
             return super()._forward(segment, ids)
         paths = view.paths
         anchor = blocks.most_worth(view, blocks.places(view.tokens, paths), ids)
@@ -63,6 +67,8 @@ class LookAheadDrafter(TreeDrafter):
         return logits
 
     def _propose(self, view: TreeView, offers: Mapping[int, Any], ranking: Ranking[Any]) -> Sequence[Proposal]:
+        if not self._goes_ahead:
+            return super()._propose(view, offers, ranking)
         places = self._blocks.places(view.tokens, view.paths)
         self._blocks.forget_unused(places)
         return self._blocks.expand(view, places, offers, ranking, self.expansion, _LEAST_GUESS)

@@ -53,7 +53,7 @@ class ClientSession:
         self.state = ClientState.NEW
         self.turn = 0
         self.passes = 0  # commits of this turn, one for each pass that chose tokens
-        self.carried = 0  # of the tokens that the latest commit made final, the first so many were nodes of the tree
+        self.carried: tuple[int, ...] = ()  # the nodes, by id, whose tokens the latest commit made final
         self.finished: Finished | None = None
         self._limits = limits
         self._acknowledged = 0
@@ -168,7 +168,7 @@ class ClientSession:
                 self._logprobs.update(enumerate(message.logprobs, message.start))
             fresh = message.tokens[known:]
             if fresh:
-                self.carried = len(self.tree.commit(fresh))
+                self.carried = tuple(node.id for node in self.tree.commit(fresh))
                 self.passes += 1
             return fresh
         if isinstance(message, Finished):

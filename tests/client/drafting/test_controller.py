@@ -92,11 +92,11 @@ def test_bounds_move_by_bounded_steps_and_stay_within_reason(events):
         now += seconds
         before = bounds(controller.expansion)
         if kind == "level":
-            controller.drafted(count, seconds)
+            controller.drafted(count, range(sent + 1, sent + count + 1), seconds)
             sent += count
             controller.sent(sent, now)
         else:
-            controller.committed(count, sent - count, now)
+            controller.committed(count, range(sent - count, sent), sent - count, now)
             assert bounds(controller.expansion) == before
         for old, new in zip(before, bounds(controller.expansion), strict=True):
             rounding = 0.5 if isinstance(new, int) else 1e-12
@@ -109,9 +109,9 @@ def test_bounds_move_by_bounded_steps_and_stay_within_reason(events):
 def test_a_fixed_tree_is_steered_by_nothing():
     tree = FixedTree(Expansion(breadth=3))
     for index in range(100):
-        tree.drafted(20, 9.0)
+        tree.drafted(20, range(index, index + 1), 9.0)
         tree.sent(index, float(index))
-        tree.committed(1, index, float(index))
+        tree.committed(1, [index], index, float(index))
     assert tree.expansion == Expansion(breadth=3)
 
 
@@ -146,7 +146,7 @@ class Journey:
             nodes = max(1, min(expansion.breadth, worthy))
             took = self.fixed + self.per_node * nodes
             self.now += took
-            self.controller.drafted(nodes, took)
+            self.controller.drafted(nodes, range(self.last_id + 1, self.last_id + nodes + 1), took)
             self.last_id += nodes
             self.controller.sent(self.last_id, self.now)
             self.free_at = max(self.free_at, self.now) + nodes / self.capacity
@@ -160,7 +160,7 @@ class Journey:
                 next_pass += PASS
             while self.commits and self.commits[0][0] <= self.now:
                 at, seen = self.commits.popleft()
-                self.controller.committed(self.tokens, seen, at)
+                self.controller.committed(self.tokens, (), seen, at)
         return (self.last_id - first) / (self.now - begun)
 
 
@@ -184,9 +184,9 @@ def test_what_comes_slowly_is_worth_more_nodes():
 def test_before_a_speed_is_known_every_node_is_worth_its_place():
     controller, begun = Controller(), Controller()
     for level in range(8):
-        controller.drafted(1 + level, 0.005 + 0.01 * level)
-        begun.drafted(1 + level, 0.005 + 0.01 * level)
-        begun.committed(2, 0, 0.0)  # all at once, from which no speed follows
+        controller.drafted(1 + level, range(0), 0.005 + 0.01 * level)
+        begun.drafted(1 + level, range(0), 0.005 + 0.01 * level)
+        begun.committed(2, (), 0, 0.0)  # all at once, from which no speed follows
     for each in (controller, begun):
         assert each.expansion.least_probability == pytest.approx(0.005 / STEP)
 
@@ -234,10 +234,10 @@ def test_where_nothing_changes_the_tree_comes_to_rest(per_node, delay, tokens):
 def test_constant_measurements_leave_the_tree_exactly_where_it_is():
     controller, seen = Controller(), []
     for level in range(4000):
-        controller.drafted(6 + level % 4, 0.004 + 0.0005 * (6 + level % 4))
+        controller.drafted(6 + level % 4, range(0), 0.004 + 0.0005 * (6 + level % 4))
         controller.sent(8 * level, level * 0.006)
         if level % 5 == 0:
-            controller.committed(2, 8 * (level - 3), level * 0.006)
+            controller.committed(2, (), 8 * (level - 3), level * 0.006)
         seen.append(bounds(controller.expansion))
     for late in seen[-500:]:
         assert late == pytest.approx(seen[-1], rel=1e-6)

@@ -227,3 +227,19 @@ def test_drawn_siblings_come_in_whole_groups_from_one_distribution(scene):
         assert len({each.token for each in group}) == len(group)
         assert len({each.draw for each in group}) == 1
         assert all(each.token in each.draw.tokens for each in group)
+
+
+def test_levels_that_do_not_go_ahead_are_the_first_level_of_those_that_do(scene):
+    view = TreeView(tuple(TOKENS), (), rule="greedy")
+    ahead, one = scene.drafter(nodes=20), scene.drafter(nodes=20, ahead=False)
+    first = one.draft(view)
+    assert all(each.parent == 0 for each in first)
+    assert first == [each for each in ahead.draft(view) if each.parent == 0][: len(first)]
+    nodes = (NodeView(1, 0, first[0].token, 12, first[0].logp),)
+    grown = TreeView(tuple(TOKENS), nodes, rule="greedy")
+    one.expansion = ahead.expansion
+    deep = one.draft(grown)
+    assert any(each.parent < 0 for each in deep), "it goes ahead once it may"
+    one.expansion = scene.drafter(ahead=False).expansion
+    again = TreeView((*TOKENS, first[0].token), (), rule="greedy")
+    assert all(each.parent == 0 for each in one.draft(again))

@@ -105,10 +105,10 @@ def test_it_is_known_what_is_drafted_and_what_of_a_commit_had_been():
     session.propose(2, [Proposal(0, 3, -0.5), Proposal(-1, 4, -0.5), Proposal(0, 5, -2.0)])
     assert [(node.token, node.parent) for node in session.drafted] == [(3, 0), (4, 1), (5, 0)]
     session.receive(Commit(0, 2, (3, 6)))
-    assert session.carried == 1
+    assert session.carried == (1,)
     assert session.drafted == ()
     session.receive(Commit(0, 4, (3, 4)))
-    assert session.carried == 0
+    assert session.carried == ()
 
 
 def test_a_commit_is_idempotent_and_may_not_change_what_is_final():

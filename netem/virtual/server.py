@@ -18,7 +18,7 @@ from server.models.draft_models import load_exporters
 from server.models.offer import Offer, make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
 from server.options import Pace, SessionOptions
-from server.passes.state_maker import StateMaker
+from server.passes.state_maker import Exporters, StateMaker
 from server.passes.target import Target, load_target
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
@@ -45,7 +45,7 @@ class VirtualServer:
 
     offer: Offer
     target: Target
-    maker: StateMaker
+    exporters: Exporters
 
     @asynccontextmanager
     async def serve(
@@ -61,15 +61,17 @@ class VirtualServer:
         of a session.
         """
         options = SessionOptions("auto", run_ahead=128, pass_tokens=512, max_sessions=max_sessions, pace=pace)
-        terms = self.offer.terms(options, _CACHE_TOKENS, self.maker.kinds)
+        # What a maker keeps belongs to the slots of one engine's sessions.
+        maker = StateMaker(self.target.model.pool, self.exporters)
+        terms = self.offer.terms(options, _CACHE_TOKENS, maker.kinds)
         limits = ServingLimits(max_sessions, options.pass_tokens, lease_seconds)
         # A question costs the same whatever was asked before, so that systems and repetitions can be compared.
         sessions = Sessions(terms, limits, _CACHE_TOKENS, on_event=on_event, share_prefixes="never")
         drafter_factory = StateFedDrafterFactory(
-            self.offer.draft_models, self.maker, DrafterPlacement("cpu", "float32", terms.context, terms.vocab_size)
+            self.offer.draft_models, maker, DrafterPlacement("cpu", "float32", terms.context, terms.vocab_size)
         )
         clock = asyncio.get_running_loop().time
-        engine = Engine(sessions, self.target, pace, self.maker, drafter_factory, clock, VirtualWorker)
+        engine = Engine(sessions, self.target, pace, maker, drafter_factory, clock, VirtualWorker)
         async with running(engine):
             yield engine
 
@@ -95,4 +97,4 @@ def load_virtual_server(
         quantise="",
         exact=exact,
     )
-    return VirtualServer(offer, loaded, StateMaker(loaded.model.pool, load_exporters(offer.draft_models, loaded.model)))
+    return VirtualServer(offer, loaded, load_exporters(offer.draft_models, loaded.model))

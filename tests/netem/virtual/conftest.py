@@ -19,10 +19,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> VirtualServer:
+def drafts(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> list[Path]:
     """`twin` is the target once more, so that it drafts well; `moa` is random, so that it does not."""
     where = tmp_path_factory.mktemp("drafts")
-    drafts = [make_checkpoint(where / "twin", "llama"), make_moa_draft(where / "moa", checkpoint)]
+    return [make_checkpoint(where / "twin", "llama"), make_moa_draft(where / "moa", checkpoint)]
+
+
+@pytest.fixture(scope="session")
+def server(checkpoint: Path, drafts: list[Path]) -> VirtualServer:
     opened = load_virtual_server(checkpoint, drafts)
     torch.set_num_threads(1)
     return opened

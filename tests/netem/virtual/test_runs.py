@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ import pytest
 from client.answer import Answer
 from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
+from common.drafters.drafter import Drafter
 from common.protocol.idle import IDLE_POLICIES
+from common.protocol.messages import State
+from common.protocol.views import Proposal, TreeView
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
 from netem.virtual.client import DraftSetup, LoadedDrafts, ask
 from netem.virtual.clock import run_virtually
-from netem.virtual.server import VirtualServer
+from netem.virtual.server import VirtualServer, load_virtual_server
 from server.options import Pace
 from server.sessions.counters import Counters
 
@@ -159,3 +163,36 @@ def test_levels_cost_what_is_stated_and_none_overruns(runs: VirtualRuns) -> None
     assert 0 < answer.levels <= answer.stats.seconds / LEVEL + 1
     assert 0 < counters.assisted_levels <= answer.stats.seconds / PACE.per_level + 1
     assert (answer.overrun_levels, counters.overrun_levels, counters.overrun_passes) == (0, 0, 0)
+
+
+class Keeping(LoadedDrafts):
+    """Keeps all draft state that its drafters are given."""
+
+    def __init__(self, server: VirtualServer):
+        super().__init__(server)
+        self.given: list[State] = []
+
+    def drafter(self, draft: DraftSetup, beside: tuple[DraftSetup, ...] = ()) -> Drafter:
+        drafter = super().drafter(draft, beside)
+        real = drafter.draft
+
+        def keep(view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+            self.given += states
+            return real(view, states)
+
+        drafter.draft = keep  # type: ignore[method-assign]
+        return drafter
+
+
+def test_a_run_is_the_same_whatever_ran_before_on_the_same_loaded_models(checkpoint: Path, drafts: list[Path]) -> None:
+    """Draft state of other prompts, kept by slot, was once sent in the place of this one's."""
+    given, prompt = [], list(range(40, 160))
+    for before in ([], [prompt[::-1]]):
+        server = load_virtual_server(checkpoint, drafts)
+        for other in before:
+            VirtualRuns(server, LoadedDrafts(server)).run([(other, STREAM, "eager", MOA)], NOTHING)
+        keeping = Keeping(server)
+        VirtualRuns(server, keeping).run([(prompt, STREAM, "eager", MOA)], NOTHING)
+        given.append(keeping.given)
+    assert given[0] == given[1]
+    assert sum(state.count for state in given[0]) > len(prompt)

@@ -49,7 +49,7 @@ def scores(view: TreeView) -> dict[int, float]:
 def _open(
     view: TreeView, candidates: Mapping[int, Candidates], least: float
 ) -> Iterator[tuple[float, int, int, float]]:
-    above = scores(view)
+    above = _scores_by(view, candidates)
     taken = {(node.parent, node.token) for node in view.nodes}
     for parent, offered in candidates.items():
         score = above.get(parent, -math.inf)
@@ -58,3 +58,13 @@ def _open(
                 break
             if (parent, token) not in taken:
                 yield score + logp, parent, token, logp
+
+
+def _scores_by(view: TreeView, candidates: Mapping[int, Candidates]) -> dict[int, float]:
+    """As `scores`, by what is known now: a node that another drafter proposed, or that was proposed from older state,
+    counts by the candidates of its parent, where these have it."""
+    claimed, found = scores(view), {0: 0.0}
+    for node in view.nodes:
+        own = next((logp for token, logp in candidates.get(node.parent, ()) if token == node.token), None)
+        found[node.id] = found[node.parent] + (node.logp - claimed[node.parent] if own is None else own)
+    return found

@@ -1,7 +1,7 @@
 """Plots of one client's speed: systems over links, prompts and trees, and the virtual clock beside real time."""
 
 from collections.abc import Mapping
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ from netem.plots.charts import (
     system_bars,
     write_beside,
 )
-from netem.plots.palette import INK, MUTED, PAPER, SYSTEMS, system_look
+from netem.plots.palette import INK, MUTED, OURS, PAPER, SYSTEMS, draft_colour, system_look
 from netem.plots.phrases import joined, of_all, span, times
 from netem.plots.picture import Headline
 
@@ -245,6 +245,32 @@ def controller(figure: Figure, results: Mapping[str, Any]) -> Headline:
     return Headline(
         f"The controller reaches {span((100 * each['ratio'] for each in points), '{:.0f}')}% of what the best fixed "
         f"tree of {len(points[0]['sweep'])} does on each of {len(links)} links",
+        f"Committed tokens per second on the virtual clock, {_costs(results)}",
+    )
+
+
+def draft_choice(figure: Figure, results: Mapping[str, Any]) -> Headline:
+    """A row for each link and laptop: what each fixed draft reaches of the fastest one's speed, `auto`'s in a ring."""
+    places = results["places"]
+    figure.set_figheight(0.42 * len(places) + 1.5)
+    axes = figure.subplots()
+    name_rows(axes, [f"{each['link']}, {1000 * each['level_seconds']:g} ms a level" for each in places])
+    for row, each in enumerate(places):
+        means = {draft: fmean(of.values()) for draft, of in each["tokens_per_second"].items()}
+        best = max(means.values())
+        for draft, mean in means.items():
+            axes.plot(mean / best, row, marker="o", color=draft_colour(draft), markersize=8)
+        axes.plot(means[each["taken"]] / best, row, marker="o", color=OURS, markersize=14, fillstyle="none")
+    for draft in dict.fromkeys(draft for each in places for draft in each["tokens_per_second"]):
+        key(axes, draft, marker="o", color=draft_colour(draft))
+    key(axes, "what `auto` takes", marker="o", color=OURS, markersize=12, fillstyle="none")
+    line_at(axes, 1.0)
+    percent_axis(axes.xaxis)
+    axes.set_xlabel("share of the fastest draft's speed there, mean of all kinds of prompts")
+    legend_below(figure, axes, 4)
+    return Headline(
+        f"`auto` takes {joined(dict.fromkeys(each['taken'] for each in places))}, which has at least "
+        f"{100 * results['least_ratio']:.0f}% of the best draft's speed with each kind of prompts",
         f"Committed tokens per second on the virtual clock, {_costs(results)}",
     )
 

@@ -14,6 +14,7 @@ from client.answering import AnswerOptions
 from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
 from client.stats import Stats, combined, per
+from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance
 from netem.experiments.speed.systems import System
 from netem.experiments.speed.testbed import Testbed
@@ -108,7 +109,7 @@ class Asker:
     options: AnswerOptions
 
     async def ask(self, profile: LinkProfile, tokens: Sequence[int], watch: TokenListener = ignore_tokens) -> Answer:
-        drafter = self.testbed.drafter(self.system.draft)
+        drafter = self.testbed.drafter(self.system.draft, self.system.beside)
         return await ask(self.engine, self.testbed.server, profile, tokens, self.options, drafter, watch)
 
     async def ask_timed(self, profile: LinkProfile, tokens: Sequence[int]) -> TimedAnswer:
@@ -125,15 +126,20 @@ class Asker:
 
 
 def run_alone(
-    testbed: Testbed, profile: LinkProfile, system: System, prompts: Sequence[Sequence[int]], new_tokens: int
+    testbed: Testbed,
+    profile: LinkProfile,
+    system: System,
+    prompts: Sequence[Sequence[int]],
+    new_tokens: int,
+    level_seconds: float = DRAFT_SECONDS,
 ) -> Run:
-    """One client sends one prompt after the other. Each prompt has a time and a seed of the link of its own, so that
-    every system meets the same link."""
+    """One client, whose drafted levels take `level_seconds`, sends one prompt after the other. Each prompt has a time
+    and a seed of the link of its own, so that every system meets the same link."""
 
     async def main() -> Run:
         clock = asyncio.get_running_loop().time
         async with testbed.server.serve() as engine:
-            asker, answers = Asker(testbed, engine, system, system.options(new_tokens)), []
+            asker, answers = Asker(testbed, engine, system, system.options(new_tokens, level_seconds)), []
             for number, tokens in enumerate(prompts):
                 await asyncio.sleep(number * _APART_S - clock())
                 answers.append(await asker.ask_timed(drawn(profile, number), tokens))

@@ -21,12 +21,13 @@ LONG_ROUND = 16
 @dataclass(frozen=True, slots=True)
 class System:
     """idle: the idle policy requested from the server. draft: the draft model on the client; None where there is
-    none."""
+    none. beside: others that draft into the same tree."""
 
     name: str
     policy: Policy
     idle: str
     draft: DraftSetup | None = None
+    beside: tuple[DraftSetup, ...] = ()
 
     def options(self, new_tokens: int, level_seconds: float = DRAFT_SECONDS) -> AnswerOptions:
         """For an answer of at most `new_tokens`; each level drafted by the client takes `level_seconds`."""

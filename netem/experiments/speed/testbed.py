@@ -28,9 +28,9 @@ class Testbed:
     loaded_drafts: LoadedDrafts
     prompts: TokenPrompts
 
-    def drafter(self, draft: DraftSetup | None) -> Drafter | None:
-        """A new drafter; None where the client does not draft."""
-        return None if draft is None else self.loaded_drafts.drafter(draft)
+    def drafter(self, draft: DraftSetup | None, beside: tuple[DraftSetup, ...] = ()) -> Drafter | None:
+        """A new drafter, whose tree those `beside` share; None where the client does not draft."""
+        return None if draft is None else self.loaded_drafts.drafter(draft, beside)
 
 
 def _drafts(request: Request) -> dict[str, Path]:

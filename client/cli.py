@@ -12,29 +12,28 @@ import typer
 
 from client import options as option
 from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_NOTE, DEFAULT_WAIT_S
+from client.service_cli import app as service_commands
 from client.terminal.loading import STOPPED, loading
-from client.terminal.piped import is_something_piped
-from common.programs.command_line import FAILURE, Version
+from common.programs.command_line import FAILURE, Version, new_app
 from common.programs.command_line import run as run_command_line
 from common.programs.configuration import ConfigFile, Program, configure, user_file
 from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
 
-app = typer.Typer(
-    help="Talk to a large model over an unreliable link; a small draft model on this machine writes ahead of it.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDER_MAX_NEW_TOKENS is "
+app = new_app(
+    "Talk to a large model over an unreliable link; a small draft model on this machine writes ahead of it.",
+    "Every option may also stand in a configuration file, or in the environment: OUTRIDER_MAX_NEW_TOKENS is "
     "--max-new-tokens. `outrider config` shows their values.",
 )
+
+app.add_typer(service_commands, name="service")
 
 PROGRAM = Program(
     "outrider",
     (user_file("config.toml"),),
     tolerant=frozenset({"doctor"}),
     foreign=frozenset({"OUTRIDER_LINK_SERVER"}),  # what `outrider-lab link` tells its command
-    has_aliases=True,
+    has_sets=True,
 )
 
 
@@ -47,7 +46,10 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @with_folded_options
 def run(
     server: option.Server,
-    prompt: Annotated[str, typer.Argument(help="What to ask; without it, or for -, standard input is read.")] = "",
+    prompt: Annotated[
+        str, typer.Argument(help="What to ask; what is piped in comes before it, and is the prompt without it.")
+    ] = "",
+    preset: option.Preset = None,
     model: option.Model = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
@@ -56,6 +58,7 @@ def run(
     threads: option.Threads = 0,
     layers: option.Layers = None,
     state: option.StateDtype = None,
+    system: option.System = "",
     raw: Annotated[bool, typer.Option("--raw", help="Send the prompt unchanged, without the chat template.")] = False,
     as_json: option.AsJson = False,
     private_file: option.PrivateFile = None,
@@ -70,7 +73,9 @@ def run(
     r"""Ask once and show the answer as it is committed.
 
     From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
-    question, declined = _read_prompt(prompt, private_file), None
+    from client.text import Question
+
+    question, declined = Question(_read_prompt(prompt, private_file), system, raw), None
     loads: dict[str, Any] = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
     loads |= {"layers": layers, "state": state, "weights": weights}
     if via_serve:
@@ -79,7 +84,7 @@ def run(
 
         asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
         with loading() as loaded:
-            declined = answer_by_serve(cache_dir, server, question, asked, loaded, raw=raw, as_json=as_json)
+            declined = answer_by_serve(cache_dir, server, question, asked, loaded, as_json=as_json)
         if declined is None:
             return
     with loading() as loaded:
@@ -91,9 +96,7 @@ def run(
         access, choice = credentials.access_to(server), DraftChoice(**loads)
         options, offline = request.options(pace_draft / 1000), unlinked.options()
         asyncio.run(
-            run_command(
-                access, choice, cache_dir, question, options, offline, loaded, declined, raw=raw, as_json=as_json
-            )
+            run_command(access, choice, cache_dir, question, options, offline, loaded, declined, as_json=as_json)
         )
 
 
@@ -101,6 +104,7 @@ def run(
 @with_folded_options
 def chat(
     server: option.Server,
+    preset: option.Preset = None,
     model: option.Model = "",
     draft: option.Draft = None,
     device: option.Device = "cpu",
@@ -112,6 +116,7 @@ def chat(
     cache_dir: option.CacheDir = None,
     via_serve: option.ViaServe = True,
     *,
+    begun: option.ConversationRequest,
     request: option.AnswerRequest,
     unlinked: option.OfflineRequest,
     shown: option.ScreenRequest,
@@ -127,7 +132,7 @@ def chat(
 
         loads = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
         loads |= {"layers": layers, "state": state, "weights": weights}
-        settings = ChatSettings(request, unlinked, shown)
+        settings = ChatSettings(request, unlinked, shown, begun)
         asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
         is_well = chat_command(asked, loaded)
     if not is_well:
@@ -138,6 +143,7 @@ def chat(
 @with_folded_options
 def serve(
     server: option.Server,
+    preset: option.Preset = None,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="The address for apps; port 0 picks a free one.")
     ] = "127.0.0.1:8080",
@@ -285,9 +291,10 @@ def doctor(
 
         from client.commands.doctor import Choice
         from client.commands.doctor import doctor as doctor_command
+        from common.programs.machine import device_named
 
         reach = None if server is None else lambda: credentials.access_to(server)
-        choice = Choice(reach, model, draft, device, dtype, cache_dir)
+        choice = Choice(reach, model, draft, device_named(device), dtype, cache_dir)
         is_well = asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json))
     if not is_well:
         raise typer.Exit(FAILURE)
@@ -345,13 +352,12 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
     from common.protocol.errors import MisuseError
 
     is_typed = sys.stdin is None or sys.stdin.isatty()
-    is_read = argument == "-" or not (argument or is_typed)
+    is_read = argument == "-" or not is_typed
     try:
-        prompt = valid_text(sys.stdin.read() if is_read else argument)
+        piped, asked = valid_text(sys.stdin.read()) if is_read else "", "" if argument == "-" else valid_text(argument)
+        prompt = f"{piped.rstrip()}\n\n{asked}" if piped.strip() and asked else asked or piped
     except UnicodeError as error:
         raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
-    if not (is_read or is_typed) and is_something_piped():
-        typer.echo("what is piped in was not read; give - as the prompt to ask that instead", err=True)
     if private_file is not None:
         try:
             prompt = f"{prompt}\n{as_private(private_file.read_text(encoding='utf-8'))}"

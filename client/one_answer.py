@@ -24,15 +24,26 @@ from client.terminal.render import (
     provisional_line,
     stats_line,
 )
-from client.text import answer_text, chat_prompt, check_characters, most_characters, raw_prompt
+from client.text import (
+    Question,
+    answer_text,
+    chat_prompt,
+    check_characters,
+    most_characters,
+    raw_prompt,
+    system_messages,
+)
 
 
-def prompt_of(client: Client, text: str, *, raw: bool) -> SplitPrompt:
+def prompt_of(client: Client, question: Question) -> SplitPrompt:
     """Raises MisuseError for what cannot be a prompt."""
-    tokenizer, context = client.tokenizer, client.description.context
-    if len(text) > context:  # what is shorter fits, and a large vocabulary takes long to look through
-        check_characters(len(text), most_characters(tokenizer, context), context)
-    return raw_prompt(tokenizer, text) if raw else chat_prompt(tokenizer, [{"role": "user", "content": text}])
+    tokenizer, context, text = client.tokenizer, client.description.context, question.prompt
+    characters = len(text) + len(question.system)
+    if characters > context:  # what is shorter fits, and a large vocabulary takes long to look through
+        check_characters(characters, most_characters(tokenizer, context), context)
+    if question.raw:
+        return raw_prompt(tokenizer, text)
+    return chat_prompt(tokenizer, [*system_messages(question.system), {"role": "user", "content": text}])
 
 
 async def answer(

@@ -3,6 +3,8 @@
 Nothing heavier than typer is imported at once, so that --help is quick.
 """
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import randbits
@@ -40,26 +42,56 @@ FollowReplicas = Annotated[
 
 
 def _model(context: typer.Context, given: str) -> str:
-    from common.programs.aliases import alias_applied
+    from common.programs.option_sets import alias_applied
 
     return alias_applied(context, "model", given)
 
 
 def _models(context: typer.Context, given: list[str] | None) -> list[str]:
-    from common.programs.aliases import aliases_applied
+    from common.programs.option_sets import aliases_applied
 
     return aliases_applied(context, "model", given or [])
 
 
 def _pulled(context: typer.Context, given: str) -> str:
     """Without a name, what the other commands use."""
-    from common.programs.aliases import alias_applied
+    from common.programs.option_sets import alias_applied
     from common.programs.settings import value_of
 
     return alias_applied(context, "model", given or value_of(context, "run", "model"))
 
 
-# Eager, because an alias stands for values of the other options.
+def _preset(context: typer.Context, given: str | None) -> str | None:
+    from common.programs.option_sets import preset_applied
+
+    return preset_applied(context, given)
+
+
+def _known_presets(incomplete: str) -> list[str]:
+    from common.programs.configuration import user_file
+    from common.programs.option_sets import preset_names
+
+    file = Path(os.environ.get("OUTRIDER_CONFIG") or user_file("config.toml"))
+    return [name for name in preset_names(file) if name.startswith(incomplete)]
+
+
+def _one_of(*values: str) -> Callable[[str], list[str]]:
+    """Completes an option with these values."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
+
+
+# Eager, because an alias and a preset stand for values of the other options.
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        callback=_preset,
+        autocompletion=_known_presets,
+        is_eager=True,
+        help="Take the options of [presets.NAME] in the configuration file; flags hold before them.",
+    ),
+]
 Model = Annotated[
     str,
     typer.Option(
@@ -97,12 +129,29 @@ Draft = Annotated[
         "of them. Add +lookup for text that repeats.",
     ),
 ]
-Device = Annotated[str, typer.Option("--device", help="Where the drafter runs: cpu, cuda, or mps (untested).")]
-Dtype = Annotated[str, typer.Option("--dtype", help="The number format of the drafter: float32, bfloat16, ...")]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        autocompletion=_one_of("cpu", "cuda", "mps", "auto"),
+        help="Where the drafter runs: cpu, cuda, mps (untested), or auto: a GPU if there is one.",
+    ),
+]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        "--dtype",
+        autocompletion=_one_of("float32", "bfloat16", "float16", "float64"),
+        help="The number format of the drafter: float32, bfloat16, ...",
+    ),
+]
 WeightsMode = Annotated[
     str,
     typer.Option(
-        "--weights", metavar="MODE", help="Weights of the draft model: as-is, or int8 or int4 for less memory."
+        "--weights",
+        metavar="MODE",
+        autocompletion=_one_of("as-is", "int8", "int4"),
+        help="Weights of the draft model: as-is, or int8 or int4 for less memory.",
     ),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Torch threads of the drafter; 0 for torch's default.")]
@@ -115,6 +164,7 @@ StateDtype = Annotated[
     typer.Option(
         "--state",
         metavar="DTYPE",
+        autocompletion=_one_of("int8", "int4", "int3", "float16"),
         help="How the server sends draft state: int8, int4, int3 or float16.",
         show_default="the draft model's own",
     ),
@@ -141,6 +191,7 @@ Rule = Annotated[
     str | None,
     typer.Option(
         "--rule",
+        autocompletion=_one_of("greedy", "coupled", "speculative", "typical"),
         help="How a pass chooses tokens: greedy, coupled, speculative, or typical (lossy); by default greedy at "
         "temperature 0 and coupled above.",
     ),
@@ -152,12 +203,18 @@ Idle = Annotated[
     str,
     typer.Option(
         "--idle",
+        autocompletion=_one_of("auto", "assist", "eager", "patient"),
         help="When the server verifies: at once (eager), after waiting for drafts (patient), drafting too (assist), or "
         "auto; by default the server's own.",
     ),
 ]
 PolicyName = Annotated[
-    str, typer.Option("--policy", help="stream, or for comparison lockstep (rounds) or cloud (no drafting).")
+    str,
+    typer.Option(
+        "--policy",
+        autocompletion=_one_of("stream", "lockstep", "cloud"),
+        help="stream, or for comparison lockstep (rounds) or cloud (no drafting).",
+    ),
 ]
 PaceDraft = Annotated[
     float, typer.Option("--pace-draft", min=0, metavar="MS", help="Simulated minimum duration of a drafted tree level.")
@@ -170,6 +227,12 @@ PrivateFile = Annotated[
     Path | None,
     typer.Option(
         "--private-file", metavar="FILE", help="A text to add to the prompt that must not leave this machine."
+    ),
+]
+System = Annotated[
+    str,
+    typer.Option(
+        "--system", metavar="TEXT", show_default=False, help="A system prompt, which the chat template puts first."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -187,7 +250,12 @@ OfflineWait = Annotated[
     ),
 ]
 OnReconnect = Annotated[
-    str, typer.Option("--on-reconnect", help="What to do with text drafted offline: verify it, or keep it as it is.")
+    str,
+    typer.Option(
+        "--on-reconnect",
+        autocompletion=_one_of("verify", "keep"),
+        help="What to do with text drafted offline: verify it, or keep it as it is.",
+    ),
 ]
 Markdown = Annotated[
     bool, typer.Option("--markdown/--no-markdown", help="Render the Markdown of a whole answer, on a terminal.")
@@ -303,6 +371,13 @@ class OfflineRequest:
         if self.on_reconnect not in (_VERIFY, _KEEP):
             raise MisuseError(f"--on-reconnect is {_VERIFY} or {_KEEP}, not '{self.on_reconnect}'")
         return OfflineOptions(self.offline_limit, self.offline_wait, self.on_reconnect == _KEEP)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRequest:
+    """What a conversation begins with; each field is an option."""
+
+    system: System = ""
 
 
 @dataclass(frozen=True, slots=True)

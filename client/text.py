@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from client.private.spans import BEGIN, SplitPrompt, before_private, without_marks
+from client.private.spans import BEGIN, SplitPrompt, before_private, has_marks, without_marks
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
@@ -152,6 +152,32 @@ def answer_text(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
     """The text of a whole answer: what was shown of it as it came, whatever the pieces."""
     text = IncrementalText(tokenizer)
     return text.commit(tokens) + text.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked once: a `prompt` and, unless it is `raw` and so without the chat template, a `system` prompt."""
+
+    prompt: str
+    system: str = ""
+    raw: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises MisuseError for what cannot be asked."""
+        if self.raw and self.system:
+            raise MisuseError("--raw leaves out the chat template, which a system prompt needs; leave one of them out")
+        check_system(self.system)
+
+
+def check_system(text: str) -> None:
+    """Raises MisuseError for a system prompt that cannot be sent."""
+    if has_marks(text):
+        raise MisuseError("a system prompt goes to the server, so it cannot hold private text")
+
+
+def system_messages(system: str) -> list[Message]:
+    """What a conversation with this system prompt begins with; nothing for an empty one."""
+    return [{"role": "system", "content": system}] if system else []
 
 
 class IncrementalText:

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from common.programs.command_line import FAILURE, Version, exit_with
+from common.programs.command_line import FAILURE, Version, exit_with, new_app
 from common.programs.command_line import run as run_command_line
 
 if TYPE_CHECKING:
     from netem.links.profile import LinkProfile
 
 
-app = typer.Typer(
-    help="Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+app = new_app(
+    "Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
 )
 
 

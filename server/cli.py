@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from common.draft_kinds import LOOKUP
-from common.programs.command_line import FAILURE, Version, run
+from common.programs.command_line import FAILURE, Version, new_app, run
 from common.programs.configuration import ConfigFile, Program, configure, user_file
 from common.programs.extras import require_extra
 from common.programs.folded_options import with_folded_options
@@ -28,12 +28,9 @@ from server.cli_options import (
 )
 from server.options import ServeOptions
 
-app = typer.Typer(
-    help="The Outrider server: large targets that decide what small drafts far away propose.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    epilog="Every option may also stand in a configuration file, or in the environment: OUTRIDERD_CACHE_TOKENS is "
+app = new_app(
+    "The Outrider server: large targets that decide what small drafts far away propose.",
+    "Every option may also stand in a configuration file, or in the environment: OUTRIDERD_CACHE_TOKENS is "
     "--cache-tokens. `outriderd config` shows their values.",
 )
 

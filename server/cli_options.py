@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from common.address import Address, parse_address, parse_destination
+from common.programs.machine import device_named
 from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,
@@ -43,7 +44,7 @@ Draft = Annotated[
     list[str] | None,
     typer.Option(help="A draft model, which is handed out for each target that it fits; may be repeated."),
 ]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
 Exact = Annotated[
     bool | None,
@@ -178,7 +179,7 @@ class TargetsRequest:
                 ChosenTarget(checkpoint, tokens, name) for (name, checkpoint), tokens in zip(named, shares, strict=True)
             ),
             tuple(self.draft or ()),
-            self.device,
+            device_named(self.device),
             self.dtype,
             self.threads,
             self.quantize,

@@ -13,15 +13,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from common.programs.command_line import Version, run
+from common.programs.command_line import Version, new_app, run
 from common.protocol.errors import MisuseError
 from training.draft_models.commands import add_draft_commands
 
-app = typer.Typer(
-    help="Train the drafts and the demo models of Outrider.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+app = new_app(
+    "Train the drafts and the demo models of Outrider.",
 )
 
 

@@ -229,6 +229,7 @@ class Chat:
         self._client.require_rule(options.rule)
         self._client.require_idle(options.idle)
         self._settings, self._options, self._chat_session.offline = settings, options, offline
+        self._chat_session.system = settings.conversation.system
 
     def _show_settings(self, name: str) -> None:
         shown = [find_setting(name)] if name else SETTINGS.values()

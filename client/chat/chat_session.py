@@ -88,6 +88,7 @@ class ChatSession:
         """Raises OutriderError if its draft cannot be loaded or the target has no chat template."""
         chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])
         self.exchanges: Transcript = ()
+        self.system = ""  # the system prompt of what is asked from now on
         self.stats: list[Stats] = []  # of each answer
         self._client = client
         self._policy = policy
@@ -227,7 +228,7 @@ class ChatSession:
         on_link_change: "LinkListener",
         offered: Sequence[int] = (),
     ) -> Answer:
-        prompt = chat_prompt(self._client.tokenizer, messages(before, question))
+        prompt = chat_prompt(self._client.tokenizer, messages(before, question, self.system))
         tokens, context = len(prompt.tokens), self._client.description.context
         if tokens >= context:
             raise TooLongError(tokens, context)

@@ -62,6 +62,12 @@ _TABLE = (
     Command("help", "", "what can be typed here", lambda chat, _: chat.show_help(_helped())),
     Command("set", "[NAME [VALUE]]", "settings; `default` takes one back", lambda chat, argument: chat.set(argument)),
     Command(
+        "system",
+        "[TEXT]",
+        "the system prompt; `default` takes it back",
+        lambda chat, text: chat.set(f"system {text}".rstrip()),
+    ),
+    Command(
         "retry", "", "ask the last question again; another answer if tokens are sampled", lambda chat, _: chat.retry()
     ),
     Command("stats", "", "tokens, speed and bytes", lambda chat, _: chat.show_stats()),

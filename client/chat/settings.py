@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from client.answering import AnswerOptions
-from client.options import AnswerRequest, OfflineRequest, ScreenRequest
+from client.options import AnswerRequest, ConversationRequest, OfflineRequest, ScreenRequest
 from client.private.spans import has_marks
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
@@ -26,6 +26,7 @@ class ChatSettings:
     answer: AnswerRequest = field(default_factory=AnswerRequest)
     offline: OfflineRequest = field(default_factory=OfflineRequest)
     screen: ScreenRequest = field(default_factory=ScreenRequest)
+    conversation: ConversationRequest = field(default_factory=ConversationRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ def value_of(setting: ChatSetting, settings: ChatSettings, options: AnswerOption
             return "fresh" if options.seed is None else f"{options.seed} (fresh)"
         case "idle" if not value:
             return "the server's own"
+        case "system" if not value:
+            return "none"
         case "stop":
             return " ".join(json.dumps(each, ensure_ascii=False) for each in value or ()) or "none"
     if isinstance(value, bool):
@@ -147,5 +150,6 @@ _ALL = [
     *_settings_of("answer", AnswerRequest),
     *_settings_of("offline", OfflineRequest),
     *_settings_of("screen", ScreenRequest),
+    *_settings_of("conversation", ConversationRequest),
 ]
 SETTINGS = {each.name: each for each in _ALL if each.field not in _FOR_THE_WHOLE_CHAT}

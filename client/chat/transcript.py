@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from client.private.spans import as_private, before_private
-from client.text import Message, valid_text
+from client.text import Message, system_messages, valid_text
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def answered(exchanges: Iterable[Exchange]) -> Transcript:
     return tuple(each for each in exchanges if each.answer is not None)
 
 
-def messages(exchanges: Iterable[Exchange], question: str) -> list[Message]:
+def messages(exchanges: Iterable[Exchange], question: str, system: str = "") -> list[Message]:
     """What is read before the question is answered, the first that is private in a span of it."""
-    listed: list[Message] = []
+    listed = system_messages(system)
     for each in kept_private(answered(exchanges)):
         listed += [{"role": _USER, "content": each.question}, {"role": _ASSISTANT, "content": str(each.answer)}]
     return [*listed, {"role": _USER, "content": question}]

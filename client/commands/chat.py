@@ -21,6 +21,7 @@ from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions, loaded_here_line
 from client.options import Credentials
 from client.terminal.render import unreached_line
+from client.text import check_system
 from common.address import parse_destinations, written
 from common.programs.console import PlainConsole
 
@@ -93,6 +94,8 @@ async def _begin(stack: AsyncExitStack, client: ChatClient, settings: ChatSettin
     client.require_idle(options.idle)
     chat_session = ChatSession(client, options.policy, offline)
     stack.push_async_callback(chat_session.close)
+    check_system(settings.conversation.system)
+    chat_session.system = settings.conversation.system
     await chat_session.begin()
     return chat_session
 

@@ -16,6 +16,7 @@ from client.one_answer import answer, prompt_of
 from client.terminal.outcome import show_outcome
 from client.terminal.progress import download_bar
 from client.terminal.render import SilentRenderer, renderer_for, unreached_line
+from client.text import Question
 from common.address import written
 from common.programs.console import PlainConsole
 
@@ -24,13 +25,12 @@ async def run(
     access: Access,
     choice: DraftChoice,
     cache: Path | None,
-    prompt: str,
+    question: Question,
     options: AnswerOptions,
     offline: OfflineOptions,
     loaded: Callable[[], None],
     declined: Declined | None,
     *,
-    raw: bool,
     as_json: bool,
 ) -> None:
     """Shows the answer as it is committed, or prints one JSON object when it is over; `loaded` is called before
@@ -42,7 +42,7 @@ async def run(
     async with client_for(access, choice, cache, download_bar, drafts=options.policy.drafts) as client:
         client.require_rule(options.rule)
         client.require_idle(options.idle)
-        asked = prompt_of(client, prompt, raw=raw)
+        asked = prompt_of(client, question)
         drafter = client.load_drafter() if options.policy.drafts else None
         loaded()
         if declined is not None and declined.reason and drafter is not None:

@@ -19,6 +19,7 @@ from client.errors import BundleError
 from common.bundle import BundleManifest
 from common.draft_kinds import STATELESS_KINDS
 from common.drafters.deepening import DeepeningDrafter
+from common.programs.machine import device_named
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
@@ -147,11 +148,11 @@ class DraftLoader:
         from client.drafting.needed_memory import check_memory
         from common.drafters.load import DrafterConfig
 
-        choice = self.choice
+        choice, device = self.choice, device_named(self.choice.device)
         directory = quantised_here(bundle, manifest, choice.weights)
-        check_memory(directory, manifest.draft, manifest.kind, layers, choice.device, choice.weights, choice.dtype)
+        check_memory(directory, manifest.draft, manifest.kind, layers, device, choice.weights, choice.dtype)
         request = StateRequest(manifest.draft, layers, self._state_dtype())
-        return DrafterConfig(directory, choice.device, choice.dtype, self.context, self.vocab_size, request)
+        return DrafterConfig(directory, device, choice.dtype, self.context, self.vocab_size, request)
 
     def _load_fastest(self) -> "DrafterFactory":
         """Tries every depth that was measured after training and fits into memory; if none was measured, runs no layer

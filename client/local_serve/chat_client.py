@@ -51,7 +51,7 @@ def chat_client_of_serve(
     a client in this process."""
 
     def open_chat() -> _OpenedChat | Declined:
-        connection = send_request(cache, server, options, prompt=None)
+        connection = send_request(cache, server, options, question=None)
         if isinstance(connection, Declined):
             return connection
         with suppress(ConnectionLostError):

@@ -40,7 +40,9 @@ from client.one_answer import answer, prompt_of
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line
+from client.text import Question
 from common.address import written
+from common.programs.machine import AUTO_DEVICE
 from common.protocol.errors import OutriderError
 
 _REQUEST_S = 10.0  # a client sends its request within this time
@@ -159,13 +161,15 @@ class Listener:
                 self._check_access(request)
                 loaded = self._of_model(choice.model)
                 options = _check(request, choice, loaded)
-                if request.prompt is None:
+                if request.question is None:
                     reserved.enter_context(self._chat_places.reserved())
                     tokenizer = self._chat_tokenizer(loaded.client)
                 else:
                     reserved.enter_context(self._places.reserved())
                     # In a thread, because long texts take a while.
-                    question = await asyncio.to_thread(_question, loaded.client, request, request.prompt, options)
+                    question = await asyncio.to_thread(
+                        _question, loaded.client, request, Question(**request.question), options
+                    )
             except _DeclinedError as declined:
                 connection.send(messages.Declined(str(declined)))
                 return
@@ -173,7 +177,7 @@ class Listener:
                 connection.send(messages.Declined(""))
                 return
             connection.send(messages.Accepted())
-            if request.prompt is None:
+            if request.question is None:
                 await _serve_chat(loaded, connection, options.policy, tokenizer)
             else:
                 await _until_lost(connection, _answer(loaded, question, connection))
@@ -248,10 +252,10 @@ def _check(request: messages.ServeRequest, choice: DraftChoice, loaded: Loaded) 
     return options
 
 
-def _question(client: Client, request: messages.ServeRequest, prompt: str, options: AnswerOptions) -> _Question:
+def _question(client: Client, request: messages.ServeRequest, asked: Question, options: AnswerOptions) -> _Question:
     """Raises as `_check` does."""
     return _Question(
-        prompt_of(client, prompt, raw=request.is_raw),
+        prompt_of(client, asked),
         options,
         OfflineRequest(**request.offline).options(),
         is_shown=request.is_shown,
@@ -271,7 +275,8 @@ def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded
         raise _DeclinedError(f"the running `outrider serve` drafts with '{client.manifest.draft}', not '{draft}'")
     # The number of threads changes no answer; 0 leaves it to the process that loads the draft.
     state = requested.state or own.state  # None is whatever the draft means
-    same = replace(requested, draft=own.draft, threads=requested.threads or own.threads, state=state)
+    device = own.device if requested.device == AUTO_DEVICE else requested.device
+    same = replace(requested, draft=own.draft, threads=requested.threads or own.threads, state=state, device=device)
     names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
     other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
     is_named = requested.draft is not None and not is_any

@@ -28,7 +28,7 @@ Fields = dict[str, Any]
 class ServeRequest:
     """The first message of a client. `server` is the address of the server to ask. `credentials`, `answer`, `offline`
     and `choice` are the fields of `Credentials` (paths apart from other values), `AnswerRequest`, `OfflineRequest` and
-    `DraftChoice`. `prompt` is the text of `outrider run`, None for a chat; what follows it is for `outrider run` alone.
+    `DraftChoice`. `question` are those of a `Question`, None for a chat; what follows is for `outrider run` alone.
     """
 
     version: str
@@ -38,8 +38,7 @@ class ServeRequest:
     offline: Fields
     choice: Fields
     pace_draft_ms: float
-    prompt: str | None
-    is_raw: bool = False  # without the chat template
+    question: Fields | None
     is_shown: bool = True  # to a person; otherwise only the outcome is sent
     is_live: bool = False  # on a terminal, which can take provisional text back
 

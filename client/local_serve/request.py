@@ -24,6 +24,7 @@ from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
     from client.options import AnswerRequest, Credentials, OfflineRequest
+    from client.text import Question
 
 _ACCEPT_S = 5.0  # for each reply before an answer begins; a slower `outrider serve` is not used
 
@@ -39,8 +40,8 @@ class RequestOptions:
     choice: Mapping[str, str | int | None]
     pace_draft_ms: float = 0.0
 
-    def request(self, server: str, prompt: str | None, **shown: bool) -> ServeRequest:
-        """To the server at this address; `shown` are the fields of a `ServeRequest` behind its prompt."""
+    def request(self, server: str, question: "Question | None", **shown: bool) -> ServeRequest:
+        """To the server at this address; `shown` are the last fields of a `ServeRequest`."""
         values = asdict(self.credentials)
         paths = {name: str(value.absolute()) for name, value in values.items() if isinstance(value, Path)}
         credentials: dict[str, Fields] = {
@@ -55,13 +56,13 @@ class RequestOptions:
             asdict(self.offline),
             dict(self.choice),
             self.pace_draft_ms,
-            prompt,
+            None if question is None else asdict(question),
             **shown,
         )
 
 
 def send_request(
-    cache: Path | None, server: str, options: RequestOptions, prompt: str | None, **shown: bool
+    cache: Path | None, server: str, options: RequestOptions, question: "Question | None", **shown: bool
 ) -> BlockingConnection | Declined:
     """Sends a request (see `RequestOptions.request`) to a running `outrider serve` for this server. Returns the
     connection on which it was accepted, with a time limit for what it receives; otherwise why not."""
@@ -74,7 +75,7 @@ def send_request(
         return found
     connection = BlockingConnection(found)
     try:
-        connection.send(options.request(server, prompt, **shown))
+        connection.send(options.request(server, question, **shown))
         reply = connection.receive()
     except (OSError, ConnectionLostError):
         reply = Declined("")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from client.errors import BrokenOffError
 from client.local_serve import messages
@@ -16,17 +17,19 @@ from client.local_serve.messages import BlockingConnection, ConnectionLostError,
 from client.local_serve.request import RequestOptions, send_request
 from common.protocol.errors import OutriderError
 
+if TYPE_CHECKING:
+    from client.text import Question
+
 _END_S = 2.0  # after Ctrl-C, for the end of the answer
 
 
 def answer_by_serve(
     cache: Path | None,
     server: str,
-    prompt: str,
+    question: "Question",
     options: RequestOptions,
     loaded: Callable[[], None],
     *,
-    raw: bool,
     as_json: bool,
 ) -> Declined | None:
     """None if a running `outrider serve` of this user has answered, otherwise why not. `loaded` is called before
@@ -35,7 +38,7 @@ def answer_by_serve(
     Raises OutriderError if no answer comes, or not all of it.
     """
     is_live = not as_json and sys.stdout.isatty()
-    connection = send_request(cache, server, options, prompt, is_raw=raw, is_shown=not as_json, is_live=is_live)
+    connection = send_request(cache, server, options, question, is_shown=not as_json, is_live=is_live)
     if isinstance(connection, Declined):
         return connection
     with closing(connection):

@@ -33,6 +33,17 @@ Version = Annotated[
 ]
 
 
+def new_app(about: str, epilog: str | None = None) -> typer.Typer:
+    """A program's commands, none yet, with -h beside --help and shell completion."""
+    return typer.Typer(
+        help=about,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=epilog,
+    )
+
+
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
     """Runs the command line of the program `name` and exits; `interrupted` is printed after Ctrl-C."""
     try:

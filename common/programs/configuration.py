@@ -33,13 +33,13 @@ _MISSPELT = 0.75  # alike enough for a variable, which may well be somebody else
 class Program:
     """A program and its sources of configuration. `files`: candidate paths of its file; the first that exists is read.
     `tolerant`: commands that run even if the file is faulty. `foreign`: environment variables that begin with its
-    prefix but belong to another program. `has_aliases`: its file may name sets of options, see `aliases.py`."""
+    prefix but belong to another program. `has_sets`: its file may name sets of options, see `option_sets.py`."""
 
     name: str
     files: tuple[Path, ...]
     tolerant: frozenset[str] = frozenset()
     foreign: frozenset[str] = frozenset()
-    has_aliases: bool = False
+    has_sets: bool = False
 
     @property
     def prefix(self) -> str:
@@ -72,7 +72,7 @@ def configure(context: typer.Context, program: Program, chosen: Path | None) -> 
                 option.envvar, option.show_envvar = variable_of(program, name), False
     path = chosen or _usual_file(program)
     try:
-        configured = Configured() if path is None else read_file(path, commands, has_aliases=program.has_aliases)
+        configured = Configured() if path is None else read_file(path, commands, has_sets=program.has_sets)
         context.default_map = defaults_of(context, configured, commands)
     except MisuseError as error:
         if context.invoked_subcommand not in program.tolerant and _HELP not in sys.argv:

@@ -20,28 +20,30 @@ from common.protocol.plain import TYPEABLE, is_typeable, plain
 SECRETS = frozenset({"token"})
 """Options whose values are never shown."""
 
-ALIASES = "aliases"
-"""The table of aliases in the file."""
+ALIASES, PRESETS = "aliases", "presets"
+"""The tables of sets of options in the file."""
 
 _OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The content of the file: `shared` options of all commands, `tables` of options of one command each, and tables of
-    options by `aliases` (see `aliases.py`), all by option name with dashes. `path` is None if there is no file; `fault`
-    says what is wrong with it."""
+    """The content of the file: `shared` options of all commands, `tables` of options of one command each, and the sets
+    of options by the names of `aliases` and `presets` (see `option_sets.py`), all by option name with dashes. `path` is
+    None if there is no file; `fault` says what is wrong with it."""
 
     path: Path | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     aliases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fault: str = ""
 
     @property
     def tells_a_secret(self) -> bool:
         """Whether the file holds a secret and other users of this machine may read it."""
-        secrets = set(self.shared).union(*self.tables.values(), *self.aliases.values()) & SECRETS
+        sets = (*self.tables.values(), *self.aliases.values(), *self.presets.values())
+        secrets = set(self.shared).union(*sets) & SECRETS
         return bool(secrets and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
 
 
@@ -61,11 +63,11 @@ def options_of(command: Any) -> dict[str, TyperOption]:
     return dict(named)
 
 
-def read_file(path: Path, commands: Mapping[str, Options], *, has_aliases: bool) -> Configured:
+def read_file(path: Path, commands: Mapping[str, Options], *, has_sets: bool) -> Configured:
     """Raises MisuseError for a file that cannot be read, or whose keys no option of these commands has. Only a program
-    that `has_aliases` takes a table of them."""
+    that `has_sets` takes tables of aliases and presets."""
     content = read_toml(path, "configuration file")
-    aliases = content.pop(ALIASES, {}) if has_aliases else {}
+    aliases, presets = (content.pop(table, {}) if has_sets else {} for table in (ALIASES, PRESETS))
     every = {name for options in commands.values() for name in options}
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}
@@ -81,20 +83,21 @@ def read_file(path: Path, commands: Mapping[str, Options], *, has_aliases: bool)
         path,
         _by_option(path, "", shared, every),
         {name: _by_option(path, f"[{name}] ", table, set(commands[name])) for name, table in tables.items()},
-        _read_aliases(path, aliases, every),
+        _read_sets(path, ALIASES, "alias", aliases, every),
+        _read_sets(path, PRESETS, "preset", presets, every),
     )
 
 
-def _read_aliases(path: Path, aliases: Any, every: set[str]) -> dict[str, dict[str, Any]]:
-    if not isinstance(aliases, dict):
-        raise MisuseError(f"{path}: {ALIASES} is a table; write [{ALIASES}.NAME]")
+def _read_sets(path: Path, table: str, what: str, sets: Any, every: set[str]) -> dict[str, dict[str, Any]]:
+    if not isinstance(sets, dict):
+        raise MisuseError(f"{path}: {table} is a table; write [{table}.NAME]")
     found = {}
-    for name, table in aliases.items():
+    for name, options in sets.items():
         if not is_typeable(name):
-            raise MisuseError(f"{path}: [{ALIASES}] an alias cannot be named '{plain(name)}'; {TYPEABLE}")
-        if not isinstance(table, dict) or not table:
-            raise MisuseError(f"{path}: the alias '{name}' stands for nothing; give [{ALIASES}.{name}] options")
-        found[name] = _by_option(path, f"[{ALIASES}.{name}] ", table, every)
+            raise MisuseError(f"{path}: [{table}] no {what} can be named '{plain(name)}'; {TYPEABLE}")
+        if not isinstance(options, dict) or not options:
+            raise MisuseError(f"{path}: the {what} '{name}' stands for nothing; give [{table}.{name}] options")
+        found[name] = _by_option(path, f"[{table}.{name}] ", options, every)
     return found
 
 
@@ -136,10 +139,11 @@ def defaults_of(
                 unfit[name] = error
     for name in unfit.keys() - fit:
         raise unfit[name]
-    for alias, table in configured.aliases.items():
-        for name, value in table.items():
-            option = next(options[name] for options in commands.values() if name in options)
-            checked_value(context, configured, option, f"{configured.path}: [{ALIASES}.{alias}] {name}", value)
+    for table, sets in ((ALIASES, configured.aliases), (PRESETS, configured.presets)):
+        for set_name, held in sets.items():
+            for name, value in held.items():
+                option = next(options[name] for options in commands.values() if name in options)
+                checked_value(context, configured, option, f"{configured.path}: [{table}.{set_name}] {name}", value)
     return values
 
 

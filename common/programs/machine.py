@@ -50,6 +50,20 @@ def check_clock(now: float, installed: float | None = None) -> Finding:
     return Finding("clock", f"it says {today} UTC, but this program came here on {came}", "set this machine's clock")
 
 
+AUTO_DEVICE = "auto"
+"""In the place of a device's name: a GPU where there is one, else the processor."""
+
+
+def device_named(name: str) -> str:
+    """`name`, or the device that `AUTO_DEVICE` stands for on this machine. Torch's mps is untried, so that it has to be
+    named."""
+    if name != AUTO_DEVICE:
+        return name
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def check_device(device: str, dtype: str) -> Finding:
     """Whether this device computes in this dtype, and how much memory it has."""
     import torch

@@ -29,7 +29,7 @@ class Setting:
 
 def show_settings(context: typer.Context, program: Program, command: str | None) -> None:
     """Prints the file's path, then every option of `command`, or for None the options of all commands that differ from
-    their defaults, and the aliases.
+    their defaults, the aliases and the presets.
 
     `context` is a command's own. Raises MisuseError for an unknown command.
     """
@@ -47,9 +47,10 @@ def show_settings(context: typer.Context, program: Program, command: str | None)
     _print(changed)
     if not changed:
         typer.echo("every option has its default")
-    for name, options in configured.aliases.items():
-        shown = ", ".join(f"{option} {_shown(option, value)}" for option, value in options.items())
-        typer.echo(f"alias {name}: {shown}")
+    for what, sets in (("alias", configured.aliases), ("preset", configured.presets)):
+        for name, options in sets.items():
+            shown = ", ".join(f"{option} {_shown(option, value)}" for option, value in options.items())
+            typer.echo(f"{what} {name}: {shown}")
 
 
 def check_settings(context: typer.Context, program: Program, environment: Iterable[str]) -> list[Finding]:

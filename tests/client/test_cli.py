@@ -16,6 +16,11 @@ from common.bundle import BundleFile, make_manifest
 from common.programs.console import PlainConsole
 
 
+@pytest.fixture(autouse=True)
+def nothing_piped_in(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+
 def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command run in this process."""
     monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
@@ -128,17 +133,16 @@ def test_what_is_piped_in_is_the_prompt_where_there_is_no_other():
     assert "there is nothing to ask" in piped(b"").stderr
 
 
-def test_what_is_piped_in_beside_a_prompt_is_left_alone_and_told(tmp_path):
-    note = "what is piped in was not read; give - as the prompt to ask that instead"
-    assert piped(b"some more", "a question").stderr.splitlines()[0] == note
-    assert note not in piped(b"", "a question").stderr
-    file = tmp_path / "lines"
-    file.write_text("one\ntwo\n")
-    ask = f"{sys.executable} -c 'from client.cli import main; main()' run hi --server 127.0.0.1:9"
-    with file.open() as lines:
-        done = subprocess.run(["sh", "-c", f"{ask}; cat"], stdin=lines, capture_output=True, text=True, check=False)
-    assert note in done.stderr
-    assert done.stdout == "one\ntwo\n", "a loop in a shell needs them"
+def test_what_is_piped_in_comes_before_the_prompt(monkeypatch):
+    read = cli._read_prompt
+    for typed, piped_in, prompt in (
+        ("What is it?", "a text\n", "a text\n\nWhat is it?"),
+        ("What is it?", " \n", "What is it?"),
+        ("", "a text\n", "a text\n"),
+        ("-", "a text", "a text"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(piped_in))
+        assert read(typed, None) == prompt
 
 
 @pytest.mark.parametrize("argument", ["-", "\udcff"])

@@ -173,3 +173,15 @@ async def test_of_an_answer_that_is_abandoned_what_came_stays(server, cache, exp
         await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
         await ask(chat_session, "and again")
         assert chat_session.exchanges == expected
+
+
+async def test_a_system_prompt_counts_for_what_is_asked_from_then_on(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        await ask(chat_session, "hello")
+        assert chat_session.exchanges[0] == expected[0]
+        chat_session.system = "you are a fox"
+        await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
+        assert chat_session.exchanges[0].answer != expected[0].answer
+        chat_session.system = ""
+        await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
+        assert chat_session.exchanges[0] == expected[0]

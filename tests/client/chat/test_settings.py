@@ -13,7 +13,7 @@ WISHES = ChatSettings()
 def test_every_option_of_answers_and_of_the_time_offline_can_be_set():
     assert set(SETTINGS) == {
         *("max-new-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "rule", "stop"),
-        *("idle", "offline-limit", "offline-wait", "on-reconnect", "markdown"),
+        *("idle", "offline-limit", "offline-wait", "on-reconnect", "markdown", "system"),
     }
     assert all(each.help for each in SETTINGS.values())
 

@@ -155,6 +155,7 @@ def files(cache: Path) -> set[str]:
 QUESTIONS = {
     "plain": (),
     "raw": ("--raw",),
+    "with a system prompt": ("--system", "you are a fox"),
     "drawn": ("--temperature", "0.8", "--seed", "7", "--top-k", "20"),
     "stopped": ("--stop", "a", "--stop", "q"),
     "without drafts": ("--policy", "cloud"),
@@ -175,6 +176,14 @@ def test_the_answer_is_the_same(serve, run, options) -> None:
         assert serve.taken() == (["Accepted"] if way == "--via-serve" else [])
     assert given["--via-serve"] == given["--no-via-serve"]
     assert given["--via-serve"]["token_ids"]
+
+
+def test_a_system_prompt_is_part_of_what_is_asked(serve, run) -> None:
+    answers = [json.loads(run("--json", *system)[1])["token_ids"] for system in ((), ("--system", "you are a fox"))]
+    assert answers[0] != answers[1]
+    code, out, err = run("--raw", "--system", "you are a fox")
+    assert (code, out, "--raw leaves out the chat template" in err) == (2, "", True)
+    serve.taken()
 
 
 def test_a_person_sees_the_same(serve, run) -> None:

@@ -19,6 +19,7 @@ from client.local_serve.request import RequestOptions
 from client.local_serve.running import find_running
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import SplitPrompt
+from client.text import Question
 from common.address import parse_address
 from common.protocol.errors import MisuseError
 
@@ -46,7 +47,7 @@ async def connection(cache: Path, prompt: str, choice: Mapping[str, Any] = CHOIC
     (running,) = find_running(cache)
     connection = AsyncConnection(*await asyncio.open_unix_connection(running.socket))
     options = RequestOptions(Credentials(), AnswerRequest(policy="cloud"), OfflineRequest(), choice)
-    connection.send(options.request(ADDRESS, prompt))
+    connection.send(options.request(ADDRESS, Question(prompt)))
     return connection
 
 
@@ -54,8 +55,8 @@ async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_
     may_go_on, loop = threading.Event(), asyncio.get_running_loop()
     tokenising = {"first": asyncio.Event(), "second": asyncio.Event(), "third": asyncio.Event()}
 
-    def tokenise(client, text, *, raw) -> SplitPrompt:
-        loop.call_soon_threadsafe(tokenising[text].set)
+    def tokenise(client, question) -> SplitPrompt:
+        loop.call_soon_threadsafe(tokenising[question.prompt].set)
         assert may_go_on.wait(60)
         return SplitPrompt((1,))
 

@@ -9,7 +9,9 @@ from client.local_serve import messages
 from client.local_serve.messages import AsyncConnection, BlockingConnection, ConnectionLostError, from_line, to_line
 from common.protocol.errors import MisuseError, OutriderError
 
-REQUEST = messages.ServeRequest("1", "gpu:7070", {"paths": {}, "values": {}}, {}, {}, {"draft": None}, 0.0, "Hi")
+REQUEST = messages.ServeRequest(
+    "1", "gpu:7070", {"paths": {}, "values": {}}, {}, {}, {"draft": None}, 0.0, {"prompt": "Hi"}
+)
 SENT = [
     REQUEST,
     messages.Declined("it drafts nothing"),

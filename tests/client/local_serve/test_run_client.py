@@ -31,6 +31,7 @@ from client.local_serve.request import RequestOptions
 from client.local_serve.run_client import answer_by_serve
 from client.local_serve.running import Running, announce, own_version, prepare_socket
 from client.options import AnswerRequest, Credentials, OfflineRequest
+from client.text import Question
 from common.protocol.errors import MisuseError, OutriderError
 
 SERVER = "127.0.0.1:7070"
@@ -97,7 +98,7 @@ def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[
     choice = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 0, "layers": None, "state": None}
     options = RequestOptions(Credentials(token="secret"), AnswerRequest(stop=["x"]), OfflineRequest(), choice, 0.0)
     show = lambda: calls.append("loaded")  # noqa: E731
-    return answer_by_serve(cache, server, "Hi", options, show, raw=False, as_json=as_json), calls
+    return answer_by_serve(cache, server, Question("Hi"), options, show, as_json=as_json), calls
 
 
 def test_an_answer_is_shown_as_it_comes(tmp_path, fake, capsys) -> None:
@@ -106,7 +107,7 @@ def test_an_answer_is_shown_as_it_comes(tmp_path, fake, capsys) -> None:
     assert capsys.readouterr() == ("Hello\n", "1 token\na note\n")
     (request,) = running.requests
     assert request.version == own_version()
-    assert (request.server, request.prompt, request.is_live) == (SERVER, "Hi", False)
+    assert (request.server, request.question["prompt"], request.is_live) == (SERVER, "Hi", False)
     assert request.credentials["values"]["token"] == "secret"
     assert request.answer["stop"] == ["x"]
 

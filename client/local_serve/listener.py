@@ -275,7 +275,8 @@ def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded
     names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
     other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
     is_named = requested.draft is not None and not is_any
-    if is_named and (requested.beside, requested.other_bundles) != (own.beside, own.other_bundles):
+    drafts = [(each.kind(client.manifest), each.beside, each.other_bundles) for each in (requested, own)]
+    if is_named and drafts[0] != drafts[1]:
         other.append("--draft")
     if other:
         raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")

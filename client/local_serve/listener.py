@@ -206,7 +206,7 @@ async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Polic
     drafter = loaded.drafter(policy)
     # Without manifests: the chat neither fetches nor loads by this description.
     description = replace(loaded.client.description, bundles=(), quantised=(), replicas=())
-    draft = loaded.client.manifest.draft
+    draft = loaded.client.draft
     connection.send(messages.ChatBegun(asdict(description), draft, str(tokenizer), await loaded.is_reached()))
     converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
     async with loaded.monitor.counted(converse) as conversation:
@@ -216,7 +216,7 @@ async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Polic
 
 async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnection) -> None:
     options = question.options
-    draft = loaded.client.manifest.draft if options.policy.drafts else None
+    draft = loaded.client.draft if options.policy.drafts else None
     unreached = unreached_line(str(loaded.shared_connection.access.address), draft, "")
     renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
     if not await loaded.is_reached():

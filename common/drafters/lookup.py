@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from common.drafters.best_first import Expansion
 from common.drafters.ngram_drafter import NgramDrafter
 from common.drafters.ngram_pool import TextPool
+from common.protocol.views import Proposal, TreeView
 
 if TYPE_CHECKING:
     from common.drafters.load import DrafterConfig, DrafterFactory
@@ -28,4 +29,7 @@ class LookupDrafter(NgramDrafter):
 
     def __init__(self, expansion: Expansion = Expansion()) -> None:  # noqa: B008
         """Of `expansion`, only the number of nodes bounds its tree."""
-        super().__init__(expansion, _SPAN, TextPool(_LONGEST_MATCH, most=1))
+        super().__init__(expansion, TextPool(_LONGEST_MATCH, most=1))
+
+    def _propose(self, view: TreeView, room: int) -> list[Proposal]:
+        return self._likeliest(view, min(room, _SPAN))

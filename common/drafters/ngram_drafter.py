@@ -6,6 +6,7 @@ It may not know where else a kind takes its n-grams from.
 
 import heapq
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from common.drafters.best_first import Expansion, scores
@@ -18,16 +19,15 @@ from common.protocol.views import Proposal, TreeView
 _DEEPEST = 32  # tokens ahead of the root
 
 
-class NgramDrafter:
-    """`text` holds the n-grams of the sequence, `others` what else a kind has seen; at most `span` tokens are proposed
-    at a time. A sequence that is rewritten leaves the n-grams of its new text alone."""
+class NgramDrafter(ABC):
+    """`text` holds the n-grams of the sequence, `others` what else a kind has seen. A sequence that is rewritten leaves
+    the n-grams of its new text alone."""
 
     kind: str
     state: StateRequest | None = None
 
-    def __init__(self, expansion: Expansion, span: int, text: TextPool, *others: NgramPool):
+    def __init__(self, expansion: Expansion, text: TextPool, *others: NgramPool):
         self.expansion = expansion
-        self._span = span
         self._text = text
         self._pools = (text, *others)
         self._longest = max(pool.longest for pool in self._pools)
@@ -37,14 +37,14 @@ class NgramDrafter:
         self._follow(view)
         return allowed_proposals(view, self._propose(view, max(0, self.expansion.nodes - len(view.nodes))))
 
+    @abstractmethod
     def _propose(self, view: TreeView, room: int) -> list[Proposal]:
         """At most `room` proposals."""
-        return self._likeliest(view, room, -math.inf)
 
-    def _likeliest(self, view: TreeView, room: int, least: float) -> list[Proposal]:
-        """The likeliest of what follows any node, or another such proposal, of a log-probability of at least `least`
-        from the root. The first token behind a node is as urgent as the node, so that chains go on; others are as
-        urgent as they are likely."""
+    def _likeliest(self, view: TreeView, most: int, least: float = -math.inf) -> list[Proposal]:
+        """At most so many, the likeliest of what follows any node, or another such proposal, of a log-probability of at
+        least `least` from the root. The first token behind a node is as urgent as the node, so that chains go on;
+        others are as urgent as they are likely."""
         paths, above = view.paths, scores(view)
         known = set(paths.values())
         tail = view.tokens[-self._longest :]
@@ -53,7 +53,7 @@ class NgramDrafter:
         heapq.heapify(urgent)
         left: dict[int, list[tuple[int, float]]] = {}  # of each node that was reached, the likeliest last
         proposals: list[Proposal] = []
-        while urgent and len(proposals) < min(room, self._span):
+        while urgent and len(proposals) < most:
             parent = heapq.heappop(urgent)[-1]
             path, score = paths[parent], above[parent]
             if parent not in left:

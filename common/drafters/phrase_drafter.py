@@ -13,7 +13,9 @@ from common.protocol.views import Proposal, TargetChoices, TreeView
 
 _LONGEST = 4
 _TRIED = 4  # tokens behind one node
-_SPAN = 48  # tokens proposed at a time
+_FIRST_SPAN, _SPAN = 48, 16
+"""Tokens proposed at a time: below a bare root, and where a tree has begun, to which others may add too."""
+
 _GRAMS = 1 << 14
 _TRUST = 0.5
 """Of text that the target has not written; what it is worth is learnt."""
@@ -24,12 +26,13 @@ class PhraseDrafter(NgramDrafter):
 
     def __init__(self, expansion: Expansion = Expansion()) -> None:  # noqa: B008
         self._phrases = PhrasePool(_LONGEST, _TRIED, _TRUST, _GRAMS)
-        super().__init__(expansion, _SPAN, TextPool(_LONGEST, _TRIED), self._phrases)
+        super().__init__(expansion, TextPool(_LONGEST, _TRIED), self._phrases)
         self._learnt: TargetChoices | None = None
         self._chosen: dict[tuple[int, ...], int] = {}  # what the target chose behind each node of the last pass
 
     def _propose(self, view: TreeView, room: int) -> list[Proposal]:
-        return self._likeliest(view, room, self.expansion.least_logp)
+        span = _SPAN if view.nodes else _FIRST_SPAN
+        return self._likeliest(view, min(room, span), self.expansion.least_logp)
 
     def _follow(self, view: TreeView) -> None:
         super()._follow(view)

@@ -74,7 +74,7 @@ class JacobiWindow:
         chose behind the last window. Where nothing is known, any token of the sequence is as good a guess."""
         newest = [chosen.get(path) for path in self._column_paths()]
         # All rows are now for one place further on.
-        rows: list[list[int | None]] = [*self._rows[1:], newest]
+        rows: list[Sequence[int | None]] = [*self._rows[1:], newest]
         behind = max(0, len(tokens) - self.frontier - 1)
         self._rows = [
             [self._random.choice(tokens) if token is None else token for token in _resized(row[behind:], columns)]

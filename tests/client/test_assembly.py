@@ -40,6 +40,16 @@ def client(choice: DraftChoice) -> Client:
     )
 
 
+@pytest.mark.parametrize(
+    ("draft", "named"),
+    [(None, "lookup"), ("lookup", "lookup"), ("ouroboros", "ouroboros"), ("lookahead+lookup", "lookahead")],
+)
+def test_what_drafts_has_its_own_name_whatever_bundle_it_is_loaded_from(draft, named):
+    chosen = client(DraftChoice(draft))
+    assert chosen.draft == named
+    assert chosen.load_drafter().kind.split("+")[0] == named
+
+
 @pytest.mark.parametrize("dtype", [None, "int8", "float16", "int4", "int3"])
 def test_state_comes_in_the_dtypes_of_the_wire(dtype):
     assert DraftChoice(state=dtype).state == dtype

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ROWS = 3
 _COLUMNS = 15
-_WINDOW_SHARE = 0.5  # of the tree's nodes
+_WINDOW_SHARE = 0.5  # of the nodes that the tree has room for
 _HOPELESS = math.log(1e-6)
 """The cumulative log-probability of the window's nodes: they are computed where they are free."""
 
@@ -42,21 +42,19 @@ class LookaheadDrafter(PhraseDrafter):
     def __init__(self, expansion: Expansion = Expansion()) -> None:  # noqa: B008
         super().__init__(expansion)
         self._window = JacobiWindow()
-        self._placed_at = 0  # the frontier below which the window was proposed
 
     def _propose(self, view: TreeView, room: int) -> list[Proposal]:
-        if view.choices is None or self._placed_at == len(view.tokens):
+        if view.choices is None or self._window.frontier == len(view.tokens):
             return super()._propose(view, room)
-        self._placed_at = len(view.tokens)
-        columns = min(_COLUMNS, int(_WINDOW_SHARE * self.expansion.nodes) // _ROWS)
+        columns = min(_COLUMNS, int(_WINDOW_SHARE * room) // _ROWS)
         is_of_window = view.choices.frontier == self._window.frontier
         self._window.follow(view.tokens, self._chosen if is_of_window else {}, columns)
-        proposals = super()._propose(view, max(0, room - columns * _ROWS))
+        proposals = super()._propose(view, room - columns * _ROWS)
         return proposals + _added(view, proposals, self._window.paths())[: room - len(proposals)]
 
     def _rewind(self, length: int) -> None:
         super()._rewind(length)
-        self._window, self._placed_at = JacobiWindow(), 0
+        self._window = JacobiWindow()
 
 
 class JacobiWindow:

@@ -86,8 +86,9 @@ class Client:
 
     @property
     def draft(self) -> str:
-        """Its name."""
-        return self.manifest.draft
+        """The name of what drafts: of the draft model, or the kind that needs none."""
+        kind = self.choice.kind(self.manifest)
+        return kind if kind in STATELESS_KINDS else self.manifest.draft
 
     @property
     def was_reached(self) -> bool:
@@ -153,7 +154,7 @@ class Client:
                 streams.open() if self.was_reached else None,
                 loop,
                 drafter,
-                self.manifest.draft if drafter is not None else "none",
+                self.draft if drafter is not None else "none",
                 pace,
                 policy.tree,
                 dial=streams.dial,

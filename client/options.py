@@ -126,7 +126,7 @@ Draft = Annotated[
     typer.Option(
         "--draft",
         help="Which of the model's draft models on the server; its first by default. `auto`: the fastest here, of all "
-        "of them. Add +lookup for text that repeats.",
+        "of them. Add +lookup, for text that repeats, or another kind without weights.",
     ),
 ]
 Device = Annotated[

@@ -47,7 +47,7 @@ class DraftKind:
 
 
 LOOKUP = "lookup"
-"""The kind that needs no model, which every server offers."""
+"""The kind without a model under whose name every server offers what clients need for any such kind."""
 
 DRAFT_KINDS: Mapping[str, DraftKind] = {
     kind.name: kind
@@ -96,6 +96,8 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         DraftKind("hydra", "Hydra heads on the target's last hidden state and the path", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("medusa", "Medusa heads on the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("independent", "a small model of its own, distilled from the target", DraftParts.CAUSAL_LM),
+        DraftKind("lookahead", "nothing", DraftParts.NONE),
+        DraftKind("ouroboros", "nothing", DraftParts.NONE),
         DraftKind(LOOKUP, "nothing", DraftParts.NONE),
     )
 }
@@ -106,4 +108,5 @@ TRAINED_KINDS = tuple(kind for kind in DRAFT_KINDS.values() if kind.parts is not
 """Those with weights, in the same order; also the names of the folders beside a shipped target."""
 
 STATELESS_KINDS = tuple(kind.name for kind in DRAFT_KINDS.values() if kind.parts is DraftParts.NONE)
-"""Those without weights, which cost next to nothing and may draft beside any other: `moa+lookup`."""
+"""Those without weights, which cost next to nothing and may draft beside any other: `moa+lookup`. Beside a target
+without draft models the first of them drafts."""

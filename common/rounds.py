@@ -22,7 +22,7 @@ from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.tree import TokenTree
-from common.protocol.views import Proposal
+from common.protocol.views import Proposal, TargetChoices
 from common.sampling.logit_rows import LogitRows
 
 
@@ -74,24 +74,33 @@ class Rounds:
         sequence = _Sequence(self.target)
         passes = levels = state_bytes = 0
         packed: list[int] = []
+        choices: TargetChoices | None = None
         while True:
             frames: Sequence[State] = self._export(sequence)
             if self.channel is not None:
                 frames = self.channel.deliver(frames, len(sequence.slots))
             state_bytes += sum(len(frame.payload) for frame in frames)
             if passes:
-                levels += self._draft(tree, frames, settings, len(prompt))
+                levels += self._draft(tree, frames, settings, len(prompt), choices)
                 packed.append(tree.frontier - len(sequence.slots) + len(tree))
-            sequence.judge(tree, settings, len(prompt))
+            choices = sequence.judge(tree, settings, len(prompt))
             passes += 1
             answer = tree.tokens[len(prompt) : len(prompt) + new_tokens]
             end = next((index + 1 for index, token in enumerate(answer) if token in ends), new_tokens)
             if len(answer) >= end:
                 return RoundsAnswer(tuple(answer[:end]), passes, levels, tuple(packed), state_bytes)
 
-    def _draft(self, tree: TokenTree, frames: Sequence[State], settings: Settings, prompt_length: int) -> int:
+    def _draft(
+        self,
+        tree: TokenTree,
+        frames: Sequence[State],
+        settings: Settings,
+        prompt_length: int,
+        choices: TargetChoices | None,
+    ) -> int:
         for level in range(self.levels):
-            proposals = self.drafter.draft(tree.view().drafted_for(settings, prompt_length), frames)
+            view = tree.view().drafted_for(settings, prompt_length, choices=choices)
+            proposals = self.drafter.draft(view, frames)
             frames = ()
             if not proposals:
                 return level
@@ -130,9 +139,9 @@ class _Sequence:
         self._target = target
         self._pool = SlotPool(target.pool.capacity)
 
-    def judge(self, tree: TokenTree, settings: Settings, prompt_length: int) -> None:
+    def judge(self, tree: TokenTree, settings: Settings, prompt_length: int) -> TargetChoices:
         """One pass over the unprocessed tokens and all nodes: commits the tokens that the rule chooses and keeps the
-        K/V of their path."""
+        K/V of their path. Returns the likeliest token behind each row."""
         chain = tree.tokens[len(self.slots) :]
         slots = self._pool.extend(self.slots[-1] if self.slots else None, len(chain) + len(tree))
         verify_input = make_verify_input(tree, range(1, 1 + len(tree)), settings, prompt_length=prompt_length)
@@ -140,7 +149,8 @@ class _Sequence:
             len(self.slots), tuple(chain), verify_input, epoch=0, slots=slots, past_slots=self.slots
         )
         logits = self._target.forward([scheduled]).logits.float()
-        rows = LogitRows(verify_input, logits, logits.argmax(-1).tolist())
+        likeliest = logits.argmax(-1).tolist()
+        rows = LogitRows(verify_input, logits, likeliest)
         tokens = RULES[settings.rule].walk(verify_input, rows)
         tree.commit(tokens)
         path = scheduled.path(tokens)
@@ -148,3 +158,4 @@ class _Sequence:
         self._target.pool.move([slots[len(chain) + node] for node in path], slots[len(chain) : kept])
         self._pool.give(slots[kept:])
         self.slots = [*self.slots, *slots[:kept]]
+        return verify_input.choices(likeliest)

@@ -25,7 +25,7 @@ from common.bundle import (
     first_damaged,
     write_bundle_file,
 )
-from common.draft_kinds import LOOKUP
+from common.draft_kinds import LOOKUP, STATELESS_KINDS
 from common.programs.machine import format_bytes
 from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
@@ -52,7 +52,7 @@ def choose_bundle(offered: Sequence[BundleManifest], draft: str | None) -> Bundl
         for manifest in offered:
             if manifest.draft == draft:
                 return manifest
-        names = ", ".join(manifest.draft for manifest in offered)
+        names = ", ".join(dict.fromkeys([*(manifest.draft for manifest in offered), *STATELESS_KINDS]))
         raise MisuseError(f"the server offers no draft '{draft}'; choose from: {names}")
     if not offered:
         raise BundleError("the server offers no bundle; ask its operator for one")

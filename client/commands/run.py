@@ -48,7 +48,7 @@ async def run(
         if declined is not None and declined.reason and drafter is not None:
             notes.print(loaded_here_line(declined), markup=False)
         if not client.was_reached:
-            draft = None if drafter is None else client.manifest.draft
+            draft = None if drafter is None else client.draft
             unreached = unreached_line(written(access.addresses), draft, client.hitch)
             notes.print(unreached, style="dim", markup=False)
         renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)

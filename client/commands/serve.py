@@ -82,7 +82,7 @@ async def serve(
             loaded()
             for client in clients:
                 if not client.was_reached:
-                    _say(unreached_line(written(access.addresses), client.manifest.draft, client.hitch))
+                    _say(unreached_line(written(access.addresses), client.draft, client.hitch))
             host, number = port.getsockname()[:2]
 
             def ready() -> None:

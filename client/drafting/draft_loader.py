@@ -17,7 +17,7 @@ from client.cache.quantised_bundle import quantised_here
 from client.drafting.depth import Depth, best_depth
 from client.errors import BundleError
 from common.bundle import BundleManifest
-from common.draft_kinds import STATELESS_KINDS
+from common.draft_kinds import LOOKUP, STATELESS_KINDS
 from common.drafters.deepening import DeepeningDrafter
 from common.programs.machine import device_named
 from common.protocol.draft_state import WIRE_DTYPES
@@ -69,20 +69,28 @@ class DraftChoice:
     @property
     def bundle(self) -> str | None:
         """The name of the draft model whose bundle is loaded; None for the target's first, and until `AUTO` is
-        settled."""
-        return next((name for name in self._names if name not in self.beside), None)
+        settled. All kinds without weights have one bundle."""
+        return LOOKUP if self._first in STATELESS_KINDS else self._first
 
     @property
     def other_bundles(self) -> tuple[str, ...]:
         """The names of further draft models, each with a bundle of its own, that draft beside it."""
-        return tuple(name for name in self._names if name not in (self.bundle, *self.beside))
+        return tuple(name for name in self._names if name not in (self._first, *self.beside))
 
     @property
     def beside(self) -> tuple[str, ...]:
         """The kinds without weights that draft beside it."""
+        return tuple(name for name in self._names if name in STATELESS_KINDS and name != self._first)
+
+    def kind(self, manifest: BundleManifest) -> str:
+        """The kind of what is loaded from the chosen bundle, which `manifest` describes."""
+        return self._first if self._first in STATELESS_KINDS else manifest.kind
+
+    @property
+    def _first(self) -> str | None:
+        """The first that has weights, else the first."""
         with_weights = [name for name in self._names if name not in STATELESS_KINDS]
-        first = with_weights[:1] or self._names[:1]
-        return tuple(name for name in self._names if name in STATELESS_KINDS and name not in first)
+        return next(iter([*with_weights, *self._names]), None)
 
     @property
     def _names(self) -> list[str]:
@@ -136,7 +144,7 @@ class DraftLoader:
         with ExitStack() as stack:
             for manifest, bundle in ((self.manifest, self.bundle), *self.others):
                 stack.enter_context(_reporting_damage(bundle, manifest))
-            return load_draft_model(self.manifest.kind, site, beside)
+            return load_draft_model(self.choice.kind(self.manifest), site, beside)
 
     def _state_dtype(self) -> str:
         from common.draft_models.state_codec import read_state_dtype

@@ -138,7 +138,7 @@ class PagePaths:
             "link": status.link.value,
             "server": str(context.client.access.address),
             "model": context.client.description.model,
-            "draft": context.client.manifest.draft,
+            "draft": context.client.draft,
             "is_cut": None if context.link_control is None else context.link_control.is_cut,
         }
 

@@ -210,7 +210,7 @@ async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Polic
     drafter = loaded.drafter(policy)
     # Without manifests: the chat neither fetches nor loads by this description.
     description = replace(loaded.client.description, bundles=(), quantised=(), replicas=())
-    draft = loaded.client.manifest.draft
+    draft = loaded.client.draft
     connection.send(messages.ChatBegun(asdict(description), draft, str(tokenizer), await loaded.is_reached()))
     converse = loaded.client.converse(policy, drafter, shared_connection=loaded.shared_connection)
     async with loaded.monitor.counted(converse) as conversation:
@@ -220,7 +220,7 @@ async def _serve_chat(loaded: Loaded, connection: AsyncConnection, policy: Polic
 
 async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnection) -> None:
     options = question.options
-    draft = loaded.client.manifest.draft if options.policy.drafts else None
+    draft = loaded.client.draft if options.policy.drafts else None
     unreached = unreached_line(str(loaded.shared_connection.access.address), draft, "")
     renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
     if not await loaded.is_reached():
@@ -280,7 +280,8 @@ def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded
     names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
     other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
     is_named = requested.draft is not None and not is_any
-    if is_named and (requested.beside, requested.other_bundles) != (own.beside, own.other_bundles):
+    drafts = [(each.kind(client.manifest), each.beside, each.other_bundles) for each in (requested, own)]
+    if is_named and drafts[0] != drafts[1]:
         other.append("--draft")
     if other:
         raise _DeclinedError(f"the running `outrider serve` was started with another {', '.join(other)}")

@@ -1,8 +1,12 @@
 """The input and output of a drafter: a view of a session, and proposals. Immutable, so that a drafter may run in
 another thread than its session."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.messages import Draw, Settings
@@ -22,12 +26,31 @@ class NodeView(NamedTuple):
     logp: float  # cumulative from the root
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class TargetChoices:
+    """The likeliest token behind each row of a pass, whatever the rule took. Row 0 is the root, the last of `frontier`
+    tokens; the others are nodes, parents first. `parents` are rows, -1 for the root's."""
+
+    frontier: int
+    tokens: Sequence[int] | NDArray[np.int64]
+    parents: Sequence[int] | NDArray[np.int64]
+    choices: Sequence[int]
+
+    def by_path(self) -> dict[tuple[int, ...], int]:
+        """The choice behind each row, by the tokens from the root, which is left out, to that row."""
+        paths: list[tuple[int, ...]] = [()]
+        for token, parent in zip(list(self.tokens)[1:], list(self.parents)[1:], strict=True):
+            paths.append((*paths[parent], int(token)))
+        return dict(zip(paths, self.choices, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """A snapshot of the committed sequence and the live nodes, parents first, and how the target will choose: by
     `rule`, from logits that `sampling` has processed, among the tokens that `constraint` allows in the answer, which
     begins at position `prompt_length`. While a drafter writes `alone`, no target verifies: the last
-    `provisional` tokens of the sequence are the drafter's own, or private, and no target has seen them."""
+    `provisional` tokens of the sequence are the drafter's own, or private, and no target has seen them. `choices` are
+    those of the last pass for a drafter beside the target; no message carries them to a client."""
 
     tokens: tuple[int, ...]
     nodes: tuple[NodeView, ...]
@@ -37,6 +60,7 @@ class TreeView:
     provisional: int = 0
     prompt_length: int = 0
     constraint: AnswerConstraint | None = None
+    choices: TargetChoices | None = None
 
     @property
     def paths(self) -> dict[int, tuple[int, ...]]:
@@ -46,7 +70,13 @@ class TreeView:
             paths[node.id] = (*paths[node.parent], node.token)
         return paths
 
-    def drafted_for(self, settings: Settings, prompt_length: int, constraint: AnswerConstraint | None = None) -> Self:
+    def drafted_for(
+        self,
+        settings: Settings,
+        prompt_length: int,
+        constraint: AnswerConstraint | None = None,
+        choices: TargetChoices | None = None,
+    ) -> Self:
         """The same view of an answer that is decoded by these settings."""
         return replace(
             self,
@@ -54,6 +84,7 @@ class TreeView:
             sampling=settings.sampling,
             prompt_length=prompt_length,
             constraint=constraint,
+            choices=choices,
         )
 
 

@@ -53,8 +53,9 @@ def _timed(experiment: str, *needs: str) -> KeptRun:
 
 
 _EVERY_DRAFT = (
-    *("lookup", "medusa", "clover", "hydra", "independent", "glide", "eagle", "tandem", "eagle3"),
-    *("moa", "moa:0+lookup", "block", "block+lookup"),
+    *("lookup", "lookahead", "ouroboros", "medusa", "clover", "hydra", "independent", "glide"),
+    *("eagle", "tandem", "eagle3"),
+    *("moa", "moa:0+lookup", "moa:0+lookahead", "moa:0+ouroboros", "block", "block+lookup"),
 )
 _ABLATED = ("eagle", "moa-published", "moa-ca", "moa-lsa", "moa-mixture", "moa:1", "moa:3")
 

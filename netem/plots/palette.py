@@ -55,6 +55,8 @@ _STREAMING = "streaming, "
 
 DRAFTS = {
     "lookup": "#6d6875",
+    "lookahead": "#2f4b7c",
+    "ouroboros": "#7f3c2b",
     "medusa": "#e07a5f",
     "hydra": "#e9a15b",
     "clover": "#b5a642",

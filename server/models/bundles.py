@@ -23,7 +23,7 @@ from common.bundle import (
     make_manifest,
     write_bundle_file,
 )
-from common.draft_kinds import LOOKUP, DraftKind
+from common.draft_kinds import LOOKUP, STATELESS_KINDS, DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.families import context_of, depends_on_longest
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
@@ -61,7 +61,7 @@ class OfferedBundle:
 
 
 def offer_lookup(target: Path, card: TargetCard) -> OfferedBundle:
-    """The bundle without a model: the target's tokenizer."""
+    """The bundle without a model, for all kinds without one: the target's tokenizer."""
     return _offer(LOOKUP, LOOKUP, card, _tokenizer_sources(target))
 
 
@@ -116,8 +116,9 @@ def offer_with_tail(target: Path, card: TargetCard, draft: DraftModel, client_ha
 
 
 def check_names_differ(bundles: Iterable[OfferedBundle]) -> None:
-    """Raises MisuseError where two bundles of a target share a name."""
+    """Raises MisuseError where two bundles of a target share a name, or one has that of a kind without weights."""
     names = Counter(bundle.manifest.draft for bundle in bundles)
+    names.update(name for name in STATELESS_KINDS if name != LOOKUP)
     for name, count in names.items():
         if count > 1:
             raise MisuseError(f"two drafts are named '{name}'; rename the directory of one")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-from common.draft_kinds import DRAFT_KINDS, LOOKUP, DraftKind
+from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS, DraftKind
 from common.draft_models.directory import DraftFacts, check_fingerprint, check_sizes
 from common.draft_models.exporters import KeyValueExporter, StateExporter, load_exporter, taps_of
 from common.models.checkpoint import load_config
@@ -32,7 +32,7 @@ class DraftModel:
     tail: Path | None = None
 
 
-LOOKUP_MODEL = DraftModel(LOOKUP, DRAFT_KINDS[LOOKUP], Path())
+STATELESS_MODELS = tuple(DraftModel(name, DRAFT_KINDS[name], Path()) for name in STATELESS_KINDS)
 
 
 class NetworkModule(Protocol):

@@ -30,7 +30,7 @@ from server.models.bundles import (
     offer_with_tail,
 )
 from server.models.client_halves import keep_client_half
-from server.models.draft_models import LOOKUP_MODEL, DraftModel, needed_taps, needs_hidden, read_draft_model
+from server.models.draft_models import STATELESS_MODELS, DraftModel, needed_taps, needs_hidden, read_draft_model
 from server.models.quantised_bundles import quantise_bundles
 from server.models.tails import keep_tail
 from server.models.target_card import read_card
@@ -45,7 +45,7 @@ class Offer:
     card: TargetCard
     tokenizer: PreTrainedTokenizerBase
     drafts: tuple[OfferedBundle, ...]
-    draft_models: tuple[DraftModel, ...]  # the same, as they run beside the target, and last `lookup`
+    draft_models: tuple[DraftModel, ...]  # the same, as they run beside the target, then those without weights
     lookup: OfferedBundle
     quantised: tuple[OfferedBundle, ...] = ()  # of the drafts
 
@@ -113,7 +113,7 @@ def make_offer(target: str, drafts: tuple[str, ...], name: str = "") -> Offer:
         bundles.append(offer_with_tail(directory, card, model, client_half, tail))
     lookup = offer_lookup(directory, card)
     check_names_differ((*bundles, lookup))
-    return Offer(directory, card, tokenizer, tuple(bundles), (*models, LOOKUP_MODEL), lookup)
+    return Offer(directory, card, tokenizer, tuple(bundles), (*models, *STATELESS_MODELS), lookup)
 
 
 def describe(offer: Offer, terms: Terms, models: Sequence[str]) -> ServerDescription:

@@ -4,12 +4,13 @@ It may not know why they take part, nor how a pass is run.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from common.protocol.errors import PeerError
 from common.protocol.logprobs import TokenLogprobs
 from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.views import TargetChoices
 from server.passes.pass_cost import PassWork, sessions_work
 
 Owner = TypeVar("Owner")
@@ -18,10 +19,11 @@ Owner = TypeVar("Owner")
 @dataclass(frozen=True, slots=True)
 class ChosenTokens:
     """What a pass commits for one session. `logprobs` has one entry for each token if the session asks for them, else
-    none."""
+    none. `choices` are the likeliest tokens behind all its nodes, for drafters here."""
 
     tokens: Sequence[int]
     logprobs: Sequence[TokenLogprobs] = ()
+    choices: TargetChoices | None = field(default=None, compare=False)
 
 
 PassOutcome = ChosenTokens | PeerError

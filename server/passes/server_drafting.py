@@ -4,7 +4,7 @@ It may not know how anything is drafted, nor streams.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from common.protocol.messages import StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.tree import TokenTree
-from common.protocol.views import Proposal, TreeView
+from common.protocol.views import Proposal, TargetChoices, TreeView
 from server.fault_isolation import FaultIsolation
 from server.passes.sequence import HeldSequence
 
@@ -48,6 +48,9 @@ class DraftedForSession(Protocol):
     in_pass: bool
     last_drafted_level: int
     last_drafted_turn: int
+
+    @property
+    def choices(self) -> TargetChoices | None: ...
 
     @property
     def is_running(self) -> bool: ...
@@ -113,7 +116,7 @@ def claim_draft_task(
                 epoch=session.epoch,
                 cuts=owner.sequence.cuts,
                 tree=session.tree,
-                view=view,
+                view=replace(view, choices=owner.choices),
                 # A copy, because the session may go on while it is drafted for.
                 slots=owner.sequence.slots.copy(),
                 is_first=is_first,

@@ -105,7 +105,7 @@ class Target:
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
                     continue
-                outcomes.append(ChosenTokens(chosen, logprobs))
+                outcomes.append(ChosenTokens(chosen, logprobs, each.verify_input.choices(tokens[rows])))
                 behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
                 moved_from += [int(behind_chain[index]) for index in path]
                 moved_to += [int(slot) for slot in behind_chain[: len(path)]]

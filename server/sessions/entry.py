@@ -8,6 +8,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, FromServer, StateRequest
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
+from common.protocol.views import TargetChoices
 from server.events import TokensCommitted
 from server.passes.scheduler import Demand
 from server.passes.sequence import HeldSequence
@@ -80,6 +81,7 @@ class SessionEntry:
     meter: AnswerMeter | None = None  # of the answer that is being made
     half_closed: bool = False  # its client has closed its side of the stream
     drafter: ServerDrafter | None = None
+    last_choices: tuple[int, TargetChoices | None] = (0, None)  # of its last pass, and the session's epoch then
     in_pass: bool = False
     waits: bool = False  # for another session that computes the same tokens
     waited_for_since: float = math.inf  # when the oldest request came of those that wait for it now, in seconds
@@ -129,6 +131,12 @@ class SessionEntry:
     def recently_decoded(self, now: float) -> bool:
         """Whether its answer has begun and it was active within the last second: it probably wants a pass soon."""
         return self.is_running and self.to_compute == 0 and now - self.active < _RECENT_S
+
+    @property
+    def choices(self) -> TargetChoices | None:
+        """What the target chose in its last pass, if that was over the sequence that it has now."""
+        epoch, choices = self.last_choices
+        return choices if epoch == self.session.epoch else None
 
     @property
     def acknowledged_states(self) -> int:

@@ -233,6 +233,7 @@ class Sessions:
                         entry.pass_fitted()
                         result = entry.session.complete(scheduled, outcome.tokens, now, outcome.logprobs)
                         self._accounting.verified(entry, scheduled, result, now)
+                        entry.last_choices = scheduled.epoch, outcome.choices
                         # The target has moved the K/V of the accepted path behind the chain's.
                         kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
                         entry.sequence.keep(scheduled.slots[:kept])

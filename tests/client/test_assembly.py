@@ -11,7 +11,7 @@ from client.assembly import Client, check_together, each_bundle
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import describe
 from common.bundle import make_manifest
-from common.draft_kinds import DRAFT_KINDS
+from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION
@@ -38,6 +38,16 @@ def client(choice: DraftChoice) -> Client:
         choice,
         round_trip=0.05,
     )
+
+
+@pytest.mark.parametrize(
+    ("draft", "named"),
+    [(None, "lookup"), ("lookup", "lookup"), ("ouroboros", "ouroboros"), ("lookahead+lookup", "lookahead")],
+)
+def test_what_drafts_has_its_own_name_whatever_bundle_it_is_loaded_from(draft, named):
+    chosen = client(DraftChoice(draft))
+    assert chosen.draft == named
+    assert chosen.load_drafter().kind.split("+")[0] == named
 
 
 @pytest.mark.parametrize("dtype", [None, "int8", "float16", "int4", "int3"])
@@ -88,7 +98,7 @@ def test_drafts_that_share_draft_state_or_need_none_can_draft_together(draft):
     [
         (None, [None]),
         ("hydra+lookup+eagle", ["hydra+lookup+eagle", "eagle"]),
-        ("auto", [each.draft for each in OFFERING.bundles if each.kind != "lookup"]),
+        ("auto", [each.draft for each in OFFERING.bundles if each.kind not in STATELESS_KINDS]),
     ],
 )
 def test_each_draft_with_weights_has_a_bundle_that_is_fetched(draft, bundles):

@@ -9,6 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from common.draft_kinds import STATELESS_KINDS
+
 ROOT = Path(__file__).parents[2]
 
 _TOLERANCE = 0.1  # of the experiment `clock`
@@ -69,11 +71,11 @@ LABELS = {
     "moa, N=0": "moa",
     "moa, N=1": "moa --layers 1",
     "moa, N=3": "moa --layers 3",
-    "moa, N=0+lookup": "moa+lookup",
+    **{f"moa, N=0+{name}": f"moa+{name}" for name in STATELESS_KINDS},
 }
 
 
-TABLES = ("single-device", "single-device-2500")
+TABLES = ("single-device", "single-device-2500", "single-device-pools")
 
 
 @pytest.mark.parametrize(("table", "draft"), [(table, draft) for table in TABLES for draft in results(table)["drafts"]])

@@ -11,7 +11,9 @@ import torch
 from client.drafting.policies import LOCKSTEP, STREAM
 from common.drafters.best_first import Expansion
 from common.drafters.independent import IndependentNetwork
+from common.drafters.lookahead import LookaheadDrafter
 from common.drafters.lookup import LookupDrafter
+from common.drafters.ouroboros import OuroborosDrafter
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
@@ -96,7 +98,8 @@ async def test_eight_clients_together_are_each_exact_and_share_passes(family):
     prompts = [[draw.randrange(VOCAB) for _ in range(draw.randint(3, 120))] for _ in range(8)]
     before = local_server.counters.passes, local_server.counters.session_passes
     async with local_server.running():
-        drafters = [LookupDrafter() if i % 2 else RandomDrafter(i) for i in range(8)]
+        without_weights = (LookupDrafter, LookaheadDrafter, OuroborosDrafter)
+        drafters = [without_weights[i % 3]() if i % 2 else RandomDrafter(i) for i in range(8)]
         asked = [
             ask(local_server, drafter, prompt, "eager", 24) for drafter, prompt in zip(drafters, prompts, strict=True)
         ]

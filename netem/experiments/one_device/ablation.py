@@ -54,7 +54,7 @@ class AblationRow:
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError with fewer than two rows."""
     workload = QUICK if request.quick else FULL
-    paths, drafts = find_model_paths(request), find_drafts(request, with_lookup=False)
+    paths, drafts = find_model_paths(request), find_drafts(request, with_weightless=False)
     if len(drafts) < 2:
         raise MisuseError(
             "an ablation compares at least two drafts; train them one part apart with `outrider-train` and name them "

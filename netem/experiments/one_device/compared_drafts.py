@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from common.draft_kinds import DRAFT_KINDS, LOOKUP, TRAINED_KINDS, DraftKind
+from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS, TRAINED_KINDS, DraftKind
 from common.draft_models.directory import read_draft_depths, read_draft_kind, read_target_fingerprint
 from common.models.shipped import FAMILIES, HOW_TO_RESTORE, shipped_family
 from common.models.source import CONFIG
@@ -22,7 +22,7 @@ _DEFAULT = TRAINED_KINDS[0].name
 
 @dataclass(frozen=True, slots=True)
 class ComparedDraft:
-    """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None for `lookup`.
+    """A draft model at one depth. depth: N, the target's last layers that it runs. directory: None without weights.
     beside: others that draft into the same tree."""
 
     name: str
@@ -38,11 +38,11 @@ class ComparedDraft:
 
     @property
     def forwards(self) -> int:
-        """Of networks, in each drafted level; `lookup` alone counts as one."""
+        """Of networks, in each drafted level; drafts without weights alone count as one."""
         return max(1, sum(each.directory is not None for each in self.members))
 
 
-_LOOKUP = ComparedDraft(LOOKUP, DRAFT_KINDS[LOOKUP], None)
+_WITHOUT_WEIGHTS = {name: ComparedDraft(name, DRAFT_KINDS[name], None) for name in reversed(STATELESS_KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def find_model_paths(request: Request) -> ModelPaths:
     return ModelPaths(target, prompts, models)
 
 
-def find_drafts(request: Request, with_lookup: bool = True) -> list[ComparedDraft]:
-    """The drafts that the request names, in its order; else all, `lookup` first. One of several depths comes once for
-    each. Raises MisuseError where one is missing, with what to train."""
+def find_drafts(request: Request, with_weightless: bool = True) -> list[ComparedDraft]:
+    """The drafts that the request names, in its order; else all, those without weights first. One of several depths
+    comes once for each. Raises MisuseError where one is missing, with what to train."""
     folder = find_model_paths(request).folder
     if request.drafts:
         return [draft for name in request.drafts for draft in _named(folder, name)]
@@ -86,7 +86,7 @@ def find_drafts(request: Request, with_lookup: bool = True) -> list[ComparedDraf
         raise MisuseError(f"{folder} holds no draft; {_advice(folder, _DEFAULT)}")
     kinds = [*DRAFT_KINDS][::-1]
     rest = sorted(found, key=lambda draft: kinds.index(draft.kind.name))
-    return [_LOOKUP, *rest] if with_lookup else rest
+    return [*_WITHOUT_WEIGHTS.values(), *rest] if with_weightless else rest
 
 
 def models(request: Request) -> Mapping[str, Path]:
@@ -116,8 +116,8 @@ def _named(folder: Path, name: str) -> Iterator[ComparedDraft]:
             yield replace(draft, name="+".join(each.name for each in (draft, *beside)), beside=beside)
         return
     base, _, depth = name.partition(":")
-    if base == LOOKUP:
-        yield _LOOKUP
+    if base in _WITHOUT_WEIGHTS:
+        yield _WITHOUT_WEIGHTS[base]
         return
     if base == _TARGET or not (folder / base / CONFIG).is_file():
         raise MisuseError(f"{folder} holds no draft '{base}'; {_advice(folder, base)}")

@@ -17,7 +17,6 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
 from client.link.stream import Access
 from common.address import parse_destination
-from common.draft_kinds import LOOKUP
 from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
 from common.rpc.stub import Connection
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
@@ -114,7 +113,7 @@ async def answer_all(
     access: Access, draft: ComparedDraft, dtype: str, prompts: Prompts, max_new_tokens: int, counts: ByteCounts
 ) -> int:
     """Answers every prompt through the whole stack; returns the number of committed tokens."""
-    name = LOOKUP if draft.directory is None else draft.directory.resolve().name
+    name = draft.kind.name if draft.directory is None else draft.directory.resolve().name
     choice = DraftChoice(name, threads=HALF_THE_CORES, layers=draft.depth, state=dtype)
     options = AnswerOptions(STREAM, max_new_tokens, idle="patient", pace=DRAFT_SECONDS)
     committed = 0

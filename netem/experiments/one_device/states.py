@@ -96,7 +96,7 @@ class StatePoint:
 async def measure(request: Request, advance: Advance) -> Report:
     """Raises MisuseError without a draft of kind `moa`."""
     workload = QUICK if request.quick else FULL
-    paths, found = find_model_paths(request), find_drafts(request, with_lookup=False)
+    paths, found = find_model_paths(request), find_drafts(request, with_weightless=False)
     need(found, "moa", paths.folder)
     drafts = chosen(found)
     begun, measured = workload.calibration, workload.calibration + workload.prompts

@@ -44,7 +44,7 @@ class WeightsScore:
 
 async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
-    paths, drafts = find_model_paths(request), find_drafts(request, with_lookup=False)
+    paths, drafts = find_model_paths(request), find_drafts(request, with_weightless=False)
     prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench, _in_all_modes(bench) as benches:
         systems = {

@@ -232,6 +232,9 @@ def test_no_more_than_two_depths_are_in_memory_at_once(tmp_path, monkeypatch):
         ("lookup", "lookup", (), ()),
         ("moa+lookup", "moa", (), ("lookup",)),
         ("lookup+moa", "moa", (), ("lookup",)),
+        ("ouroboros", "lookup", (), ()),
+        ("lookahead+lookup", "lookup", (), ("lookup",)),
+        ("lookup+ouroboros+moa", "moa", (), ("lookup", "ouroboros")),
         ("eagle+lookup+small", "eagle", ("small",), ("lookup",)),
     ],
 )
@@ -245,6 +248,15 @@ def test_a_level_that_needs_draft_state_to_propose_anything_has_no_time(bundle, 
     assert loader(bundle).time_level(0) == 0.005
     monkeypatch.setattr("common.drafters.tree_drafter.TreeDrafter.draft", lambda self, view, states=(): [])
     assert loader(bundle).time_level(0) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("draft", "kind"),
+    [(None, "lookup"), ("lookup", "lookup"), ("lookahead", "lookahead"), ("ouroboros+lookup", "ouroboros+lookup")],
+)
+def test_every_kind_without_weights_is_loaded_from_the_one_bundle_without(tmp_path, draft, kind):
+    chosen = replace(loader(tmp_path, "lookup"), choice=DraftChoice(draft))
+    assert chosen.load()().kind == kind
 
 
 @pytest.mark.parametrize("layers", [0, 1])

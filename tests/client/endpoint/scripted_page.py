@@ -173,7 +173,7 @@ def _app(service: ScriptedService, is_closing: Callable[[], bool]) -> Any:
     client = SimpleNamespace(
         access=SimpleNamespace(address="far.example:7070"),
         description=SimpleNamespace(model=service.model, rules=tuple(RULES)),
-        manifest=SimpleNamespace(draft="small-0.5b"),
+        draft="small-0.5b",
         require_rule=lambda rule: require_rule(rule, tuple(RULES)),
     )
     monitor = Monitor(LinkState.ONLINE, probe, lambda: True)

@@ -46,7 +46,7 @@ def client_of(
     server = SimpleNamespace(
         access=SimpleNamespace(address="far.example:7070"),
         description=SimpleNamespace(model="big", rules=("greedy", "coupled", "typical", "unheard-of")),
-        manifest=SimpleNamespace(draft="small"),
+        draft="small",
         require_rule=lambda rule: require_rule(rule, ("greedy", "coupled", "typical")),
     )
     service = SimpleNamespace(model="big", context=100, tokenizer=None, choices=lambda _: [CHOICE])

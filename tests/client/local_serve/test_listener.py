@@ -230,11 +230,22 @@ def test_the_fastest_draft_is_the_one_that_is_loaded(serve, run) -> None:
 
 @pytest.mark.parametrize(("asked", "other"), [(None, False), ("int4", False), ("int8", True)])
 def test_a_dtype_of_state_that_nobody_named_is_that_of_what_is_loaded(asked, other) -> None:
-    client = SimpleNamespace(manifest=SimpleNamespace(draft="moa"), description=None)
+    client = SimpleNamespace(manifest=SimpleNamespace(draft="moa", kind="moa"), description=None)
     loaded = SimpleNamespace(client=client, make_drafter=object(), choice=DraftChoice("moa", state="int4"))
     options = SimpleNamespace(policy=STREAM)
     with pytest.raises(_DeclinedError, match="another --state") if other else nullcontext():
         _check_choice(DraftChoice("moa", state=asked), options, loaded)
+
+
+@pytest.mark.parametrize(("asked", "other"), [("lookup", False), (None, False), ("lookahead", True)])
+def test_another_kind_without_weights_is_another_draft_of_the_same_bundle(asked, other) -> None:
+    manifest = SimpleNamespace(draft="lookup", kind="lookup")
+    description = SimpleNamespace(bundles=[manifest])
+    loaded = SimpleNamespace(
+        client=SimpleNamespace(manifest=manifest, description=description), make_drafter=object(), choice=DraftChoice()
+    )
+    with pytest.raises(_DeclinedError, match="another --draft") if other else nullcontext():
+        _check_choice(DraftChoice(asked), SimpleNamespace(policy=STREAM), loaded)
 
 
 def test_another_token_is_not_ours(serve, run) -> None:

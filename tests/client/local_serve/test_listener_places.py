@@ -82,7 +82,7 @@ async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_
 
 
 async def test_a_question_that_cannot_be_tokenised_leaves_its_place(opened, tmp_path, monkeypatch) -> None:
-    def refuse(client, text, *, raw) -> SplitPrompt:
+    def refuse(client, question) -> SplitPrompt:
         raise MisuseError("it is too long")
 
     monkeypatch.setattr(listener, "prompt_of", refuse)

@@ -9,7 +9,9 @@ import torch
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
+from common.drafters.lookahead import LookaheadDrafter
 from common.drafters.lookup import LookupDrafter
+from common.drafters.ouroboros import OuroborosDrafter
 from common.protocol.messages import State
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import Proposal, TreeView
@@ -19,7 +21,7 @@ from tests.families import make_checkpoint
 PROMPT = (11, 45, 7, 201, 99, 45, 7)
 ONE = Expansion(breadth=1, children=8, nodes=1, least_probability=1e-30)
 RULES = [("greedy", LIKELIEST), ("coupled", Sampling(1.0, seed=5))]
-NAMES = ("lookup", "independent", "eagle", "hydra++", "clover", "medusa", "moa 0", "moa 1")
+NAMES = ("lookup", "lookahead", "ouroboros", "independent", "eagle", "hydra++", "clover", "medusa", "moa 0", "moa 1")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ def kinds(tmp_path_factory) -> dict[str, Kind]:
     before_root = len(PROMPT) - 1
     return {
         "lookup": Kind(LookupDrafter),
+        "lookahead": Kind(LookaheadDrafter),
+        "ouroboros": Kind(OuroborosDrafter),
         "independent": Kind(lambda: test_independent.drafter_of(independent)),
         "eagle": Kind(eagle.drafter, (eagle.frame(0, before_root),)),
         "medusa": Kind(lambda: test_medusa.drafter_of(heads), (test_medusa.frame(eagle.hidden, 0, before_root),)),

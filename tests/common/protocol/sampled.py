@@ -12,6 +12,7 @@ from common.drafters.best_first import Expansion
 from common.drafters.drawing import choose_groups
 from common.drafters.lookup import LookupDrafter
 from common.drafters.merged import MergedDrafter
+from common.drafters.ouroboros import OuroborosDrafter
 from common.protocol.messages import Draw, State
 from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
@@ -44,7 +45,8 @@ def offers_of(law: Law) -> Offers:
 @dataclass(frozen=True)
 class Drafting:
     """How groups are made: `widths` of siblings drawn (or picked if `certain`) below random nodes, or by the drafters'
-    own choice of groups if `own`, merged with those of another that draws from `others`, and with lookup's."""
+    own choice of groups if `own`, merged with those of another that draws from `others`, of lookup and of
+    ouroboros."""
 
     widths: tuple[int, ...] = (1, 2, 3)
     certain: bool = False
@@ -79,7 +81,7 @@ class Drawing(Joined):
         self._draws = random.Random(f"draws of {seed}")
         own = GroupDrafter(offers, self._draws)
         other = None if drafting.others is None else GroupDrafter(offers_of(drafting.others), self._draws)
-        self._drafter = own if other is None else MergedDrafter([own, other], [LookupDrafter()])
+        self._drafter = own if other is None else MergedDrafter([own, other], [LookupDrafter(), OuroborosDrafter()])
         self.of_several = 0  # groups that were not drawn from one distribution
         self.accepted = 0
         self.left_out = 0  # passes with less than the whole tree

@@ -53,7 +53,7 @@ CASES = {
     "accepted sometimes, groups that do not fit": Case(sometimes, Drafting((3,)), (3, 4), 4_000),
     "accepted sometimes, groups of many sizes": Case(sometimes, Drafting((1, 2, 3)), (5, 6, 7, 8), 4_000),
     "the drafters' own groups": Case(sometimes, Drafting(own=True), answers=3_000),
-    "two drafters and lookup in one tree": Case(sometimes, Drafting(own=True, others=STRANGER), answers=4_000),
+    "two drafters and phrases in one tree": Case(sometimes, Drafting(own=True, others=STRANGER), answers=4_000),
     "streams that hardly live": Case(sometimes, Drafting((2, 3)), (6, 7, 8), faults=replace(MANY_FAULTS, lose=0.2)),
     "from what has nothing to do with the target": Case(STRANGER, Drafting()),
     "always": Case(TARGET, Drafting()),

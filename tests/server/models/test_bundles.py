@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.bundle import TOKENIZER_FOLDER, first_damaged, read_bundle_file
+from common.draft_kinds import STATELESS_KINDS
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError, PeerError
@@ -125,6 +126,13 @@ def test_two_drafts_of_one_name_are_refused(target: Path, draft: Path, tmp_path:
     twin = make_checkpoint(tmp_path / draft.name, "qwen3", layers=1, seed=6)
     with pytest.raises(MisuseError, match="named 'small'"):
         make_offer(str(target), (str(draft), str(twin)))
+
+
+@pytest.mark.parametrize("kind", STATELESS_KINDS)
+def test_a_draft_with_the_name_of_a_kind_without_weights_is_refused(target: Path, tmp_path: Path, kind: str) -> None:
+    draft = make_checkpoint(tmp_path / kind, "qwen3", layers=1)
+    with pytest.raises(MisuseError, match=f"named '{kind}'"):
+        make_offer(str(target), (str(draft),))
 
 
 def test_what_is_no_checkpoint_is_refused(target: Path, tmp_path: Path) -> None:

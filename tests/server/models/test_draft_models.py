@@ -10,6 +10,7 @@ import torch
 
 from common.bundle import TAIL_FOLDER, TOKENIZER_FOLDER, first_damaged
 from common.codec import decode
+from common.draft_kinds import STATELESS_KINDS
 from common.draft_models.directory import EXPORTER_WEIGHTS
 from common.draft_models.moa import load_moa
 from common.draft_models.tail import load_tail
@@ -174,7 +175,7 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
     monkeypatch.setitem(shipped.FAMILIES, "demo", shipped.ModelFolder(tmp_path))
     offer = make_offer("demo", ())
     assert [bundle.manifest.draft for bundle in offer.drafts] == ["moa", "independent"]
-    assert [each.name for each in offer.draft_models] == ["moa", "independent", "lookup"]
+    assert [each.name for each in offer.draft_models] == ["moa", "independent", *STATELESS_KINDS]
 
 
 @pytest.mark.cuda

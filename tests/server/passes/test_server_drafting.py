@@ -21,7 +21,7 @@ from server.options import Pace
 from server.passes.server_drafting import DraftedLevel
 from tests.server.client_turn import EngineWire, play
 from tests.server.clients_of_sessions import LIMITS, Client, one_pass, prompt_of
-from tests.server.fake_target import VOCAB, FakeTarget
+from tests.server.fake_target import VOCAB, FakeTarget, next_token
 from tests.server.helpers import Helpers, InPlace, one_level
 from tests.server.proposers import Proposer, guessing, nothing
 from tests.server.server_drafted import ASSISTED, begun, knowing_all, long_pass, new_sessions, truth_of
@@ -54,6 +54,27 @@ def test_helped_answers_are_the_targets_own_and_take_fewer_passes(idle: str) -> 
     for client in clients:
         sessions.leave(client, 0.0)
     assert sessions.free_slots == 2000
+
+
+def test_a_server_drafter_is_told_what_the_target_chose_until_the_sequence_is_another() -> None:
+    sessions, fake_target = new_sessions(), FakeTarget()
+    helpers = Helpers(guessing(VOCAB), fake_target)
+    client = begun(sessions, fake_target, prompt_of(3, 20))
+    for _ in range(2):
+        assert one_level(sessions, helpers) is not None
+        assert one_pass(sessions, fake_target)
+    entry = one_level(sessions, helpers)
+    assert entry is not None
+    view = helpers.views[-1]
+    assert view.choices is not None
+    told = view.choices.by_path()
+    assert told == {path: next_token([*view.tokens[: view.choices.frontier], *path]) for path in told}
+    assert len(told) > 1
+    client.hear()
+    client.say(client.session.cancel())
+    client.hear()
+    client.say(client.session.extend(1, prompt_of(4, 10), ASSISTED))
+    assert entry.choices is None
 
 
 def test_both_may_draft_at_once() -> None:

@@ -74,6 +74,14 @@ def test_each_case_gets_its_own_tokens() -> None:
     ]  # type: ignore[arg-type]
 
 
+def test_a_pass_says_what_the_target_would_put_behind_each_node() -> None:
+    verify_input = VerifyInput("greedy", LIKELIEST, 1, (1, 2, 4, 2), (-1, 0, 0, 2))
+    (outcome,) = Target(Scripted()).verify([scheduled([1], verify_input)])  # type: ignore[arg-type]
+    assert isinstance(outcome, ChosenTokens)
+    assert outcome.choices is not None
+    assert outcome.choices.by_path() == {(): 2, (2,): 3, (4,): 5, (4, 2): 3}
+
+
 def test_numbers_that_are_none_fail_their_case_alone() -> None:
     cases = [case(1, wanted=[0]), case(6, 7, wanted=[1]), case(2, wanted=[0])]
     first, broken, last = Target(Scripted()).verify(cases)  # type: ignore[arg-type]

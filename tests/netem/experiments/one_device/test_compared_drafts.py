@@ -17,9 +17,10 @@ def names(drafts):
 
 def test_all_drafts_of_a_folder_are_found_in_the_order_of_their_kinds(request_for, folder):
     found = find_drafts(request_for())
-    assert names(found) == ["lookup", "draft", "eagle", "moa, N=0", "moa, N=1"]
-    assert [draft.kind.name for draft in found] == ["lookup", "independent", "eagle", "moa", "moa"]
-    assert names(find_drafts(request_for(), with_lookup=False))[0] == "draft"
+    assert names(found) == ["lookup", "ouroboros", "lookahead", "draft", "eagle", "moa, N=0", "moa, N=1"]
+    kinds = ["lookup", "ouroboros", "lookahead", "independent", "eagle", "moa", "moa"]
+    assert [draft.kind.name for draft in found] == kinds
+    assert names(find_drafts(request_for(), with_weightless=False))[0] == "draft"
     assert models(request_for()) == {name: folder / name for name in ("target", "draft", "eagle", "moa")}
 
 

@@ -29,16 +29,18 @@ def allowed_proposals(view: TreeView, proposals: Sequence[Proposal]) -> list[Pro
 
 
 def with_forced(view: TreeView, proposals: Sequence[Proposal], most: int) -> list[Proposal]:
-    """The proposals of one level, and behind them the tokens about which the view's constraint leaves no choice, at
-    most `most` in all: these need no level of their own."""
+    """The proposals of one call, and behind those that none of them continues the tokens about which the view's
+    constraint leaves no choice, at most `most` in all: these need no level of their own."""
     constraint = view.constraint
     found = list(proposals)
     if constraint is None:
         return found
-    answers = _answers(view)
+    answers, continued = _answers(view), {proposal.parent for proposal in proposals}
     for place, proposal in enumerate(proposals, start=1):
-        parent = -place
-        for token in constraint.forced((*answers[proposal.parent], proposal.token), min(_MOST_FORCED, most)):
+        answers[-place], parent = (*answers[proposal.parent], proposal.token), -place
+        if parent in continued:
+            continue
+        for token in constraint.forced(answers[-place], min(_MOST_FORCED, most)):
             found.append(Proposal(parent, token, 0.0))
             parent = -len(found)
             most -= 1

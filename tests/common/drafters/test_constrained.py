@@ -60,3 +60,11 @@ def test_what_leaves_no_choice_comes_with_its_proposal_while_there_is_room():
     assert with_forced(view, level, 1) == [*level, forced[0]]
     assert with_forced(view, level, 0) == level
     assert with_forced(replace(view, constraint=None), level, 5) == level
+
+
+def test_of_a_chain_only_the_end_brings_what_leaves_no_choice():
+    view = TreeView((9, 9, 3), (), prompt_length=2, constraint=Rising())
+    chain = [Proposal(0, 5, -0.1), Proposal(-1, 8, -0.2)]
+    assert with_forced(view, chain, 5) == [*chain, Proposal(-2, 9, 0.0)]
+    whole = [*chain, Proposal(-2, 9, -0.3)]
+    assert with_forced(view, whole, 5) == whole, "the forced token is there already"

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from common.draft_models.noted import Worth
 from netem.experiments.experiment import EXPERIMENTS
-from netem.experiments.speed import clock, controller, frontier, network, sets
+from netem.experiments.speed import clock, controller, draft_choice, frontier, network, sets
 from netem.experiments.speed.runs import SpeedWorkload
 from netem.experiments.speed.systems import AUTO, EAGER, SYSTEMS
 from netem.plots.picture import draw_picture
@@ -54,6 +55,24 @@ def test_frontier_draws_rounds_as_one_line():
     (axes,) = draw_picture(EXPERIMENTS["frontier"].draw(), report.results).axes
     lines = [line for line in axes.get_lines() if len(line.get_xdata()) > 1]
     assert [len(line.get_xdata()) for line in lines] == [len(frontier.ROUND_LEVELS)]
+
+
+def test_what_auto_takes_is_held_against_the_best_draft_for_each_kind_of_prompts():
+    speeds = {"moa": {"code": 8.0, "chat": 5.0}, "block+lookup": {"code": 10.0, "chat": 4.0}}
+    runs = {draft: {kind: run(speed) for kind, speed in of.items()} for draft, of in speeds.items()}
+    place = draft_choice.Place("4g", 0.005, "block+lookup", runs)
+    assert place.best == "block+lookup"
+    assert place.ratios == pytest.approx({"code": 1.0, "chat": 0.8})
+    report = draft_choice.make_report([place], draft_choice.QUICK)
+    check("draft-choice", report)
+    assert report.rows[0][2:] == ["**block+lookup (auto)**", "10", "4", "7.0", "0.80 (chat)"]
+    assert report.results["least_ratio"] == pytest.approx(0.8)
+
+
+def test_auto_takes_guesses_on_a_slow_laptop_and_what_misses_seldom_on_a_long_link():
+    worths = {"guesses": Worth(8.0, 3.5), "careful": Worth(6.8, 1.99)}
+    assert draft_choice.taken_by_auto(worths, level=0.05, round_trip=0.0) == "guesses"
+    assert draft_choice.taken_by_auto(worths, level=0.001, round_trip=0.6) == "careful"
 
 
 def test_the_controller_is_held_against_the_best_tree():

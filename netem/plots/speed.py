@@ -66,7 +66,7 @@ def beside_others(figure: Figure, results: Mapping[str, Any]) -> Headline:
         {link: {name: each[key] for name, each in of["systems"].items()} for link, of in links.items()}
         for key in ("tokens_per_second", "stated_tokens_per_second")
     )
-    figure.set_figheight(8.2)
+    figure.set_figheight(7.0)
     all_panels = panels(figure, 2 * len(links), rows=2)
     for place, (title, speeds) in enumerate((("own speed", own), ("stated costs", stated))):
         most = max(speed for of_link in speeds.values() for speed in of_link.values())
@@ -80,9 +80,7 @@ def beside_others(figure: Figure, results: Mapping[str, Any]) -> Headline:
         f"Fastest at its own speed: {joined(dict.fromkeys(fastest.values()))}; "
         f"at stated costs: {joined(dict.fromkeys(at_costs.values()))}"
     )
-    return Headline(
-        message, f"Streamed over links; stated costs, computed for systems that decode at the server: {_costs(results)}"
-    )
+    return Headline(message, f"Streamed; {_costs(results)} (others: computed from their passes)")
 
 
 def clients(figure: Figure, results: Mapping[str, Any]) -> Headline:

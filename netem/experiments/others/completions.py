@@ -5,7 +5,7 @@ Knows that protocol, by OpenAI's client, and nothing of the server behind it.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import openai
@@ -22,7 +22,8 @@ class Timings(openai.BaseModel):
 
 
 class Event(openai.BaseModel):
-    """A piece of an answer; of the last, `tokens_predicted` counts all tokens, the end token included."""
+    """A piece of an answer; in the last, `tokens_predicted` counts all tokens, the end token included. Where tokens are
+    parts of one character, llama.cpp sends the last of them alone."""
 
     tokens: list[int] = []  # noqa: RUF012  (pydantic copies it)
     stop: bool = False
@@ -33,14 +34,13 @@ class Event(openai.BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CompletionServer:
-    """A server and a client that keeps its connection from answer to answer. options: more fields of each request."""
+    """A server, and a client that keeps its connection from answer to answer."""
 
     client: openai.AsyncOpenAI
-    options: dict[str, Any] = field(default_factory=dict)
 
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
         """Greedy. A client's error is recorded in its own words."""
-        body = {"prompt": list(prompt), "n_predict": new_tokens, "temperature": 0, "stream": True, **self.options}
+        body = {"prompt": list(prompt), "n_predict": new_tokens, "temperature": 0, "stream": True}
         try:
             await self._read(body, heard)
         except openai.OpenAIError as error:

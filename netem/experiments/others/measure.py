@@ -32,6 +32,7 @@ from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer, break_link
 from netem.experiments.others.report import Measured, make_report
 from netem.experiments.others.systems import (
     ASSISTED,
+    EAGER_MOA,
     LLAMA_DRAFTED,
     OTHERS,
     OURS,
@@ -46,7 +47,7 @@ from netem.experiments.speed.systems import CLOUD_DECODING
 from server.models.target_card import read_card
 
 OUTAGE_LINK = "4g"
-BROKEN = (LLAMA_DRAFTED, ASSISTED, CLOUD_DECODING.name, "eager moa")
+BROKEN = (LLAMA_DRAFTED, ASSISTED, CLOUD_DECODING.name, EAGER_MOA)
 """The systems whose link is broken."""
 
 _DRAFT = "independent"

@@ -25,18 +25,17 @@ from netem.experiments.speed.systems import CLOUD_DECODING, EAGER, INDEPENDENT, 
 
 LLAMA, LLAMA_DRAFTED = "llama-server", "llama-server, draft"
 GENERATE, ASSISTED = "generate", "assisted generation"
+EAGER_MOA = "eager, moa"
 OURS: Mapping[str, System] = {
     CLOUD_DECODING.name: CLOUD_DECODING,
-    "eager moa": EAGER,
-    "eager independent": System("eager independent", EAGER.policy, EAGER.idle, INDEPENDENT),
+    EAGER_MOA: EAGER,
+    "eager, independent": System("eager, independent", EAGER.policy, EAGER.idle, INDEPENDENT),
 }
 """By name, Outrider's own. `independent` is llama.cpp's and transformers' draft model too."""
 
 OTHERS = (LLAMA, LLAMA_DRAFTED, GENERATE, ASSISTED)
 READ_TIMEOUT_S = 10.0
 """How long a client waits for the next piece of an answer: as long as Outrider's by default. OpenAI's waits 600 s."""
-
-_PIECES = {"return_tokens": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ async def linked_systems(
             address = parse_destination(await link.ready())
             if name in servers.others:
                 client = await stack.enter_async_context(client_of(address, READ_TIMEOUT_S))
-                linked[name] = LinkedSystem(CompletionServer(client, _PIECES), link)
+                linked[name] = LinkedSystem(CompletionServer(client), link)
                 continue
             system = OURS[name]
             draft = None if system.draft is None else system.draft.name

@@ -10,9 +10,11 @@ from typing import Any
 
 import openai
 
+from client.errors import DemoError
 from common.address import Address
 from netem.experiments.others.heard import Heard
 
+_HEALTH = "/health"
 _NO_RETRIES = 0  # a stream that broke off cannot be continued: a retry would be another answer
 
 
@@ -38,6 +40,13 @@ class CompletionServer:
 
     client: openai.AsyncOpenAI
 
+    async def connect(self) -> None:
+        """HTTP closes connections that nobody has used for some seconds: this opens another one. Raises DemoError."""
+        try:
+            await self.client.get(_HEALTH, cast_to=object)
+        except openai.OpenAIError as error:
+            raise DemoError(f"{self.client.base_url} does not answer ({error})") from error
+
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
         """Greedy. A client's error is recorded in its own words."""
         body = {"prompt": list(prompt), "n_predict": new_tokens, "temperature": 0, "stream": True}
@@ -51,17 +60,15 @@ class CompletionServer:
         stream = await self.client.post(
             "/completion", cast_to=Event, body=body, stream=True, stream_cls=openai.AsyncStream[Event]
         )
-        async with stream:
-            async for event in stream:
-                heard.hear(event.tokens)
-                if event.stop:
-                    heard.end = event.stop_type
-                    heard.passes = event.tokens_predicted - event.timings.draft_n_accepted
-                    heard.drafted = event.timings.draft_n
-                    # The connection may close later, and the answer is whole.
-                    heard.finish()
-                    return
-        heard.error = "the stream ended in mid-answer"
+        # Read to its end, or the connection could not be used again.
+        async for event in stream:
+            heard.hear(event.tokens)
+            if event.stop:
+                heard.end = event.stop_type
+                heard.passes = event.tokens_predicted - event.timings.draft_n_accepted
+                heard.drafted = event.timings.draft_n
+        if not heard.end:
+            heard.error = "the stream ended in mid-answer"
 
 
 def client_of(address: Address, read_timeout_s: float) -> openai.AsyncOpenAI:
@@ -77,7 +84,7 @@ async def until_healthy(address: Address, patience_s: float) -> bool:
             async with asyncio.timeout(patience_s):
                 while True:
                     try:
-                        await client.get("/health", cast_to=object)
+                        await client.get(_HEALTH, cast_to=object)
                         return True
                     except openai.OpenAIError:
                         await asyncio.sleep(0.05)

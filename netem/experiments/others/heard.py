@@ -55,6 +55,10 @@ def without_end(tokens: tuple[int, ...], end_tokens: Collection[int]) -> tuple[i
 class OtherSystem(Protocol):
     """Anything that answers over a link."""
 
+    async def connect(self) -> None:
+        """Once it returns, a question finds an open connection, as that of one who has just asked does."""
+        ...
+
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
         """Fills `heard` until the answer ends, or breaks off. prompt: token ids."""
         ...

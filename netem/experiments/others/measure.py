@@ -20,7 +20,7 @@ from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.experiments.others.completions import CompletionServer, client_of
 from netem.experiments.others.gguf_file import write_gguf
-from netem.experiments.others.heard import Heard
+from netem.experiments.others.heard import Heard, OtherSystem
 from netem.experiments.others.other_servers import (
     LlamaDraft,
     find_llama_server,
@@ -51,6 +51,7 @@ BROKEN = (LLAMA_DRAFTED, ASSISTED, CLOUD_DECODING.name, EAGER_MOA)
 """The systems whose link is broken."""
 
 _DRAFT = "independent"
+_WARM_UP_TOKENS = 4  # so that nobody pays for a first pass
 _SWEPT = (3, 8, 16)
 """Tokens that llama.cpp drafts for a pass at most: its default, and more."""
 
@@ -154,17 +155,29 @@ def _ask_generate(request: Request, workload: OthersWorkload) -> Asked:
 async def _sweep(
     found: ComparedModels, prompts: Sequence[Sequence[int]], workload: OthersWorkload, advance: Advance
 ) -> dict[int, float]:
-    """llama.cpp's tokens per second without a link, by how many tokens it drafts for a pass at most."""
-    speeds = {}
-    for most in _SWEPT:
-        advance(f"llama-server that drafts {most} tokens", 0.05)
-        command = llama_command(found.program, found.target_gguf, LlamaDraft(found.draft_gguf, most))
-        async with running_server(command) as address, client_of(address, READ_TIMEOUT_S) as client:
-            heard = [Heard(time.perf_counter) for _ in prompts]
-            for prompt, each in zip(prompts, heard, strict=True):
-                await CompletionServer(client).ask(prompt, workload.tokens, each)
-        speeds[most] = sum(len(each.tokens) for each in heard) / sum(each.seconds for each in heard)
-    return speeds
+    """llama.cpp's tokens per second without a link, by how many tokens it drafts for a pass at most; in turns too."""
+    advance("how many tokens llama-server drafts", 0.05)
+    heard: dict[int, list[Heard]] = {most: [] for most in _SWEPT}
+    async with AsyncExitStack() as stack:
+        systems = {}
+        for most in _SWEPT:
+            command = llama_command(found.program, found.target_gguf, LlamaDraft(found.draft_gguf, most))
+            address = await stack.enter_async_context(running_server(command))
+            systems[most] = CompletionServer(await stack.enter_async_context(client_of(address, READ_TIMEOUT_S)))
+        for prompt in prompts:
+            for most, system in systems.items():
+                heard[most].append(await _answer(system, prompt, workload.tokens))
+    return {
+        most: sum(len(each.tokens) for each in answers) / sum(each.seconds for each in answers)
+        for most, answers in heard.items()
+    }
+
+
+async def _answer(system: OtherSystem, prompt: Sequence[int], new_tokens: int) -> Heard:
+    await system.connect()
+    heard = Heard(time.perf_counter)
+    await system.ask(prompt, new_tokens, heard)
+    return heard
 
 
 async def _take_turns(
@@ -173,12 +186,10 @@ async def _take_turns(
     """Every system answers every prompt, one after the other, in another order for each prompt."""
     given: dict[str, list[Heard]] = {name: [] for name in systems}
     for linked in systems.values():
-        await linked.system.ask(prompts[0], 4, Heard(time.perf_counter))  # nobody pays for a first pass
+        await _answer(linked.system, prompts[0], _WARM_UP_TOKENS)
     for prompt, order in zip(prompts, rotations(tuple(systems), len(prompts)), strict=True):
         for name in order:
-            heard = Heard(time.perf_counter)
-            await systems[name].system.ask(prompt, new_tokens, heard)
-            given[name].append(heard)
+            given[name].append(await _answer(systems[name].system, prompt, new_tokens))
     return given
 
 

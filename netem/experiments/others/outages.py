@@ -44,6 +44,7 @@ async def break_link(
 ) -> BrokenAnswer:
     """Cuts the link when `after_tokens` have come, and restores it `lasted_s` seconds later, or once the answer has
     ended."""
+    await linked.system.connect()
     heard = Heard(time.perf_counter)
     switch = LinkSwitch(linked.link)
     asking = asyncio.create_task(linked.system.ask(reference.prompt, new_tokens, heard))

@@ -60,6 +60,9 @@ class OutriderSystem:
     system: System
     pace: float
 
+    async def connect(self) -> None:
+        """Its connection is kept while the client runs."""
+
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
         options: AnswerOptions = self.system.options(new_tokens, self.pace)
         async with self.client.converse(options.policy, self.drafter, options.pace) as conversation:

@@ -41,6 +41,26 @@ async def test_pieces_are_heard_in_order_and_passes_are_what_was_not_accepted():
     assert 0 < heard.first_s < times[-1] <= heard.seconds
 
 
+async def test_answers_share_a_connection():
+    clients = set()
+
+    class Counting:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            if scope["type"] == "http":
+                clients.add(scope["client"])
+            await self.app(scope, receive, send)
+
+    async with served(Counting(stand_in([[1], [2]], {}))) as address, client_of(address, 5.0) as client:
+        system = CompletionServer(client)
+        for _ in range(3):
+            await system.connect()
+            await system.ask(PROMPT, NEW_TOKENS, Heard(time.perf_counter))
+    assert len(clients) == 1
+
+
 async def test_a_server_that_falls_silent_is_left_with_its_clients_own_words():
     async with served(stand_in([[1], [2]], {}, stalls=True)) as address:
         heard = await heard_from(address, read_timeout_s=0.3)

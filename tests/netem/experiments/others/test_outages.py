@@ -34,6 +34,9 @@ class OneTokenAtATime:
     link: Link
     gives_up_s: float = 10.0
 
+    async def connect(self) -> None:
+        assert self.link.carries
+
     async def ask(self, prompt, new_tokens, heard: Heard) -> None:
         for token in REFERENCE.answer:
             await asyncio.sleep(0.02)

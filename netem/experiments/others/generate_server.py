@@ -29,7 +29,7 @@ Emit = Callable[[list[int]], object]
 """Is called with the next tokens of an answer."""
 
 
-class TokenStreamer(BaseStreamer):  # type: ignore[misc]
+class TokenStreamer(BaseStreamer):
     """Hands on token ids as `generate` makes them; the first that it gets is the prompt."""
 
     def __init__(self, emit: Emit):

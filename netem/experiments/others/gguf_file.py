@@ -44,7 +44,10 @@ def write_gguf(checkpoint: Path, file: Path) -> None:
         if name.endswith(_ROTATED):
             heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
             weight = interleaved(weight, config[heads])
-        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), weight.float().numpy())
+        stored_name = names.get_name(name, try_suffixes=(".weight",))
+        if stored_name is None:
+            raise MisuseError(f"llama.cpp has no name for {name} of {checkpoint}")
+        writer.add_tensor(stored_name, weight.float().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -108,7 +108,8 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
     speeds, rival_speeds = ([per(measured.tokens(each), each.seconds) for each in of] for of in (answers, rivals))
     stated = measured.stated[link].get(name)
     if stated is None:
-        at_stated = [per(measured.tokens(each), computed_seconds(each, link)) for each in answers]
+        same = max(len(of) for of in measured.stated[link].values())  # prompts as are measured of Outrider
+        at_stated = [per(measured.tokens(each), computed_seconds(each, link)) for each in answers[:same]]
     else:
         at_stated = [per(measured.tokens(each), each.seconds) for each in stated]
     tokens = sum(map(measured.tokens, answers))
@@ -166,8 +167,12 @@ def _lengths(outages: Sequence[Mapping[str, Any]]) -> list[float | None]:
 def _outage_in_words(name: str, lasted: float | None, outages: Sequence[Mapping[str, Any]]) -> str:
     """One sentence for the answers of a system whose link was gone for so long."""
     here = [each for each in outages if each["system"] == name and each["seconds"] == lasted]
-    whole = [each for each in here if each["verdict"] == _SAME]
+    # What was on its way when the link was cut still arrives.
+    before = [each for each in here if each["verdict"] == _SAME and each["ended_after_seconds"] < (lasted or FOR_GOOD)]
+    whole = [each for each in here if each["verdict"] == _SAME and each not in before]
     words = [f"{len(whole)} of {len(here)} answers went on and are the target's own"]
+    if before:
+        words.append(f"{len(before)} had left the server whole before the cut")
     if whole:
         words.append(f"silent for {median(each['silent_seconds'] for each in whole):.1f} s")
     for each in (each for each in here if each["verdict"] != _SAME):

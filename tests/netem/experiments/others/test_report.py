@@ -54,6 +54,9 @@ def test_a_system_at_the_server_is_charged_for_its_passes_levels_and_one_round_t
     assert free == pytest.approx(0.042)
     one = computed_seconds(heard(passes=1, drafted=3), "4g") - free
     assert 1000 * one == pytest.approx(STATED["pass_ms"] + 4 * STATED["token_ms"] + 3 * SERVER_LEVEL_MS)
+    first = replace(MEASURED, stated={"4g": {CLOUD: SLOW[:1]}})
+    of = report(first).results["links"]["4g"]["systems"][LLAMA_DRAFTED]
+    assert of["stated_tokens_per_second"] == pytest.approx(3 / computed_seconds(FAST[0], "4g")), "of the same prompts"
     rows = {row[1]: row[-1] for row in report().rows}
     assert "computed" in rows[LLAMA_DRAFTED]
     assert "computed" not in rows[CLOUD]
@@ -64,6 +67,14 @@ def test_broken_answers_are_told_with_the_clients_own_words():
     assert said[0] == f"{LLAMA_DRAFTED}, 3 s: 1 of 1 answers went on and are the target's own; silent for 4.3 s."
     assert "gone for good: 0 of 1" in said[1]
     assert "one ended after 10.0 s with 1 of 3 tokens ('APITimeoutError: no')" in said[1]
+
+
+def test_an_answer_that_had_left_the_server_did_not_go_on():
+    early = replace(WHOLE, lasted_s=FOR_GOOD, heard=heard(2, 3, 4, seconds=0.3))
+    said = report(replace(MEASURED, broken={CLOUD: [early, BROKEN]})).remarks[-1]
+    assert (
+        "0 of 2 answers went on and are the target's own; 1 had left the server whole before the cut; one ended" in said
+    )
 
 
 def test_only_our_own_answers_must_be_the_targets():

@@ -193,6 +193,9 @@ def run(
         list[Path] | None,
         typer.Option("--apps", metavar="DIR", help="An environment or folder of programs with apps; repeat it."),
     ] = None,
+    llama_server: Annotated[
+        Path | None, typer.Option("--llama-server", metavar="FILE", help="llama.cpp's server; else the one on PATH.")
+    ] = None,
 ) -> None:
     """Run an experiment and write its results."""
     from common.programs.extras import require_extra
@@ -202,7 +205,8 @@ def run(
     require_extra("lab", "an experiment")
     from netem.commands.run import run_experiment
 
-    request = Request(seed, quick, data, models, tuple(draft or ()), tuple(target or ()), tuple(apps or ()))
+    chosen_parts = tuple(draft or ()), tuple(target or ()), tuple(apps or ())
+    request = Request(seed, quick, data, models, *chosen_parts, llama_server)
     if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 
@@ -258,6 +262,9 @@ def run_all(
     ablation: Annotated[
         Path | None, typer.Option("--ablation", metavar="DIR", help="Draft models that differ in one part each.")
     ] = None,
+    llama_server: Annotated[
+        Path | None, typer.Option("--llama-server", metavar="FILE", help="llama.cpp's server.")
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Run again what comes from another commit or other models.")
     ] = False,
@@ -267,9 +274,10 @@ def run_all(
 
     require_extra("lab", "an experiment")
     from netem.commands.results import make_results
-    from netem.experiments.kept_runs import ABLATION, APPS, DATA, RUNS
+    from netem.experiments.kept_runs import ABLATION, APPS, DATA, LLAMA_SERVER, RUNS
 
-    outside = {DATA: [data] if data else [], APPS: apps or [], ABLATION: [ablation] if ablation else []}
+    single = {DATA: data, ABLATION: ablation, LLAMA_SERVER: llama_server}
+    outside = {APPS: apps or []} | {option: [path] if path else [] for option, path in single.items()}
     if not make_results(RUNS, out, outside, replace, only or ()):
         exit_with("outrider-lab", f"not every result in {out} is there and valid", FAILURE)
 

@@ -16,7 +16,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": _SERVER,
     "store": (*_SERVER, "redis"),
     "fleet": (*_SERVER, "ray", "redis"),
-    "lab": (*_SERVER, "jsonschema", "matplotlib", "openai", "psutil"),
+    "lab": (*_SERVER, "gguf", "jsonschema", "matplotlib", "openai", "psutil"),
     "train": ("accelerate",),
 }
 """The modules of each extra that our programs import; pyproject.toml names their packages."""

@@ -1,6 +1,6 @@
 """`outrider-lab proxy`: runs an emulated link in front of a server until SIGINT or SIGTERM.
 
-SIGUSR1 cuts the link of a proxy and SIGUSR2 restores it.
+SIGUSR1 cuts the link and SIGUSR2 restores it, where the backend can (proxy and tun).
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import typer
 
 from netem.links.backends import LinkRequest, choose_backend, find_backend
 from netem.links.proxy import Proxy
+from netem.links.tun import TunLink
 
 _CUT, _RESTORE = "SIGUSR1", "SIGUSR2"  # not every system has them
 
@@ -21,7 +22,7 @@ async def serve_link(backend: str, request: LinkRequest) -> None:
     _upon("SIGINT", interrupted.set)
     _upon("SIGTERM", interrupted.set)
     async with find_backend(await choose_backend(backend))(request) as running:
-        if isinstance(running, Proxy):
+        if isinstance(running, Proxy | TunLink):
             _upon(_CUT, running.cut)
             _upon(_RESTORE, running.restore)
         typer.echo(f"ready on {running.address}", err=True)

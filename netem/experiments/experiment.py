@@ -24,7 +24,8 @@ class Request:
     them. models: a folder with target, draft models and prompts.jsonl; None for those that are shipped. drafts: names
     of
     draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an experiment
-    makes several; empty for all. apps: environments in which apps are installed, beside this one.
+    makes several; empty for all. apps: environments in which apps are installed, beside this one. llama_server: the
+    program of llama.cpp; None for the one on PATH.
     """
 
     seed: int
@@ -34,6 +35,7 @@ class Request:
     drafts: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     apps: tuple[Path, ...] = ()
+    llama_server: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Twice the clients that a server takes: who is let in keeps its pace, the rest are refused at once.",
             "netem.experiments.service.overload",
             f"{_PLOTS}.load:overload",
+        ),
+        Experiment(
+            "beside-others",
+            "Beside llama.cpp's server (--llama-server) and transformers' assisted generation, over the same links.",
+            "netem.experiments.others.measure",
+            f"{_PLOTS}.speed:beside_others",
+            "netem.experiments.others.measure:models",
         ),
         _of_speed("network", "Every system over every kind of link: tokens per second, first token, gaps, bytes."),
         _of_speed("first-token", "Time to the first token against the prompt's length and the link."),

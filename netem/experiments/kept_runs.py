@@ -6,9 +6,9 @@ from pathlib import Path
 
 from netem.experiments.experiment import Request
 
-DATA, APPS, ABLATION = "--data", "--apps", "--ablation"
+DATA, APPS, ABLATION, LLAMA_SERVER = "--data", "--apps", "--ablation", "--llama-server"
 """What an experiment may need from outside the repository, by the option that names it: the folder of public evaluation
-files, environments with apps, and the folder of draft models that differ in one part each."""
+files, environments with apps, the folder of draft models that differ in one part each, and llama.cpp's server."""
 
 Outside = Mapping[str, Sequence[Path]]
 """What was given of that, by option."""
@@ -28,8 +28,8 @@ class KeptRun:
 
     def request(self, outside: Outside) -> Request:
         given = {option: outside.get(option, ()) for option in self.needs}
-        data, models = (next(iter(given.get(option, ())), None) for option in (DATA, ABLATION))
-        return Request(0, False, data, models, self.drafts, self.targets, tuple(given.get(APPS, ())))
+        data, models, llama = (next(iter(given.get(option, ())), None) for option in (DATA, ABLATION, LLAMA_SERVER))
+        return Request(0, False, data, models, self.drafts, self.targets, tuple(given.get(APPS, ())), llama)
 
     def arguments(self, outside: Outside) -> list[str]:
         """Of `outrider-lab run`, without the folder."""
@@ -40,6 +40,7 @@ class KeptRun:
             *(("--draft", name) for name in request.drafts),
             *(("--target", name) for name in request.targets),
             *(("--apps", path) for path in request.apps),
+            *(("--llama-server", path) for path in (request.llama_server,) if path),
         )
         return [self.experiment, *(str(word) for option in named for word in option)]
 
@@ -73,5 +74,6 @@ RUNS: tuple[KeptRun, ...] = (
     *map(_timed, ("clock", "capacity-timed", "streaming", "clients", "overload", "torture", "rolling")),
     *map(_timed, ("replicas", "fleet", "soak")),
     *(_timed(each, APPS) for each in ("apps", "from-wheel")),
+    _timed("beside-others", LLAMA_SERVER),
 )
 """In the order in which they run: what is deterministic first."""

@@ -29,6 +29,13 @@ async def listen(address: Address) -> socket.socket:
     return listener
 
 
+def free_port() -> int:
+    """A port on which nothing listened a moment ago, for a program that cannot be asked to choose one itself."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def refuse(listener: socket.socket) -> None:
     """Refuses connections until `listener.listen()`, and keeps the port. On systems other than Linux connections wait
     instead."""

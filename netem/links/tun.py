@@ -21,4 +21,13 @@ class TunLink(NamespaceLink):
         record: bool = False,
     ) -> None:
         """congestion: the TCP congestion control of both ends; None keeps the system's."""
-        super().__init__(TunWire(profile, congestion, record), target, listen, congestion)
+        self._tun_wire = TunWire(profile, congestion, record)
+        super().__init__(self._tun_wire, target, listen, congestion)
+
+    def cut(self) -> None:
+        """Loses every packet that is sent, both ways, until `restore`. What is on its way still arrives."""
+        self._tun_wire.turn(cut=True)
+
+    def restore(self) -> None:
+        """Carries packets again, once TCP sends them anew."""
+        self._tun_wire.turn(cut=False)

@@ -59,6 +59,30 @@ def streaming(figure: Figure, results: Mapping[str, Any]) -> Headline:
     )
 
 
+def beside_others(figure: Figure, results: Mapping[str, Any]) -> Headline:
+    """A panel for each link, a bar for each system: at its own speed above, at the stated costs below."""
+    links = results["links"]
+    own, stated = (
+        {link: {name: each[key] for name, each in of["systems"].items()} for link, of in links.items()}
+        for key in ("tokens_per_second", "stated_tokens_per_second")
+    )
+    figure.set_figheight(7.0)
+    all_panels = panels(figure, 2 * len(links), rows=2)
+    for place, (title, speeds) in enumerate((("own speed", own), ("stated costs", stated))):
+        most = max(speed for of_link in speeds.values() for speed in of_link.values())
+        for axes, link in zip(all_panels[place * len(links) :], links, strict=False):
+            system_bars(axes, speeds[link], most)
+            axes.set_title(f"{link}, {title}")
+    figure.supxlabel("tokens per second, medians", fontsize=12)
+    fastest = {link: system_look(max(of, key=lambda name: of[name])).label for link, of in own.items()}
+    at_costs = {link: system_look(max(of, key=lambda name: of[name])).label for link, of in stated.items()}
+    message = (
+        f"Fastest at its own speed: {joined(dict.fromkeys(fastest.values()))}; "
+        f"at stated costs: {joined(dict.fromkeys(at_costs.values()))}"
+    )
+    return Headline(message, f"Streamed; {_costs(results)} (others: computed from their passes)")
+
+
 def clients(figure: Figure, results: Mapping[str, Any]) -> Headline:
     """A bar for each way of asking."""
     runs = {name: run for name, run in results.items() if isinstance(run, dict) and "sessions_per_pass" in run}

@@ -13,6 +13,7 @@ from signal import SIGCONT, SIGSTOP
 from subprocess import DEVNULL, Popen
 
 from client.errors import DemoError
+from netem.links.sockets import free_port
 
 _PROGRAMS = ("valkey-server", "redis-server")
 
@@ -24,9 +25,7 @@ class LocalStore:
         if self._program is None:
             raise DemoError(f"neither {' nor '.join(_PROGRAMS)} is installed; Debian has packages of these names")
         self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.url = f"redis://127.0.0.1:{self._port}/0"
         self.begin()
 

@@ -1,9 +1,9 @@
 """The process that carries packets between the two namespaces of a link: `python -m netem.links.namespaces.emulator`.
 
 A process of its own, so that no other work delays it, at real-time priority where the system allows it. It makes the
-namespaces and sends their descriptors to its parent over the socket on standard input, carries packets, and answers
-each byte on that socket with its counters. It ends when the parent closes the socket, which the kernel does for a
-parent that dies. The faults are in way.py; here are only descriptors and the clock.
+namespaces and sends their descriptors to its parent over the socket on standard input, carries packets, and obeys each
+byte on that socket: it reports its counters, or cuts or restores the link. It ends when the parent closes the socket,
+which the kernel does for a parent that dies. The faults are in way.py; here are only descriptors and the clock.
 """
 
 import contextlib
@@ -17,7 +17,15 @@ from collections import deque
 from netem.links.namespaces import kernel
 from netem.links.namespaces.addresses import DEVICE, FAR, MTU_BYTES, NEAR, NETMASK
 from netem.links.namespaces.congestion import use_congestion
-from netem.links.namespaces.messages import EmulatorReply, EmulatorReport, EmulatorRequest, PacketCounters, read_line
+from netem.links.namespaces.messages import (
+    CUT,
+    REPORT,
+    EmulatorReply,
+    EmulatorReport,
+    EmulatorRequest,
+    PacketCounters,
+    read_line,
+)
 from netem.links.namespaces.namespace_thread import new_namespace
 from netem.links.recorder import Recorder
 from netem.links.trace import Trace
@@ -37,6 +45,7 @@ class Carrier:
     def __init__(self, source: int, sink: int, way: Way, recorder: Recorder | None) -> None:
         self.source = source
         self.counters = PacketCounters()
+        self.is_cut = False
         self._sink = sink
         self._way = way
         self._recorder = recorder
@@ -56,7 +65,7 @@ class Carrier:
             # The kernel's own IPv6 messages do not cross the link.
             if packet[0] >> 4 != _IPV4:
                 continue
-            delivery_s = self._way.send(len(packet), time.monotonic() - began_s)
+            delivery_s = None if self.is_cut else self._way.send(len(packet), time.monotonic() - began_s)
             if delivery_s is None:
                 self.counters.dropped += 1
             else:
@@ -94,8 +103,12 @@ def emulate(parent: socket.socket, up: Carrier, down: Carrier) -> None:
             if carrier.source in readable:
                 carrier.take_in(began_s)
         if watched[0] in readable:
-            if not parent.recv(1):
+            asked = parent.recv(1)
+            if not asked:
                 return
+            if asked != REPORT:
+                up.is_cut = down.is_cut = asked == CUT
+                continue
             ended_s = time.monotonic() - began_s
             parent.sendall(EmulatorReport(up.counters, down.counters, up.trace(ended_s), down.trace(ended_s)).to_line())
 

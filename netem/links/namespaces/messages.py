@@ -11,6 +11,9 @@ from netem.links.trace import Trace
 
 _READ_BYTES = 65536
 
+REPORT, CUT, RESTORE = b"?", b"-", b"+"
+"""What the parent asks of the emulator once it carries packets, a byte each; only a report is answered."""
+
 
 @dataclass(frozen=True)
 class EmulatorRequest:

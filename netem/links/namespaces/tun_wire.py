@@ -7,13 +7,20 @@ import sys
 
 from netem.links.errors import LinkFailureError
 from netem.links.namespaces import emulator
-from netem.links.namespaces.messages import EmulatorReply, EmulatorReport, EmulatorRequest, read_line
+from netem.links.namespaces.messages import (
+    CUT,
+    REPORT,
+    RESTORE,
+    EmulatorReply,
+    EmulatorReport,
+    EmulatorRequest,
+    read_line,
+)
 from netem.links.namespaces.wire import NamespacePair
 from netem.links.profile import LinkProfile
 
 _ANSWER_BYTES = 4096
 _PATIENCE_S = 20.0
-_ASK = b"?"
 
 
 class TunWire:
@@ -54,6 +61,10 @@ class TunWire:
         async with self._asking:
             return await asyncio.to_thread(self._ask)
 
+    def turn(self, *, cut: bool) -> None:
+        """Cuts the wire or restores it."""
+        self._connection.sendall(CUT if cut else RESTORE)
+
     def _begin(self) -> NamespacePair:
         self._connection.sendall(self._request.to_line())
         line, ends, _, _ = socket.recv_fds(self._connection, _ANSWER_BYTES, 2)
@@ -64,5 +75,5 @@ class TunWire:
         raise LinkFailureError(f"the tun backend needs root and TUN devices, and failed here ({reply.error})")
 
     def _ask(self) -> EmulatorReport:
-        self._connection.sendall(_ASK)
+        self._connection.sendall(REPORT)
         return EmulatorReport.from_line(read_line(self._connection))

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from netem.experiments.experiment import EXPERIMENTS, Request
-from netem.experiments.kept_runs import ABLATION, APPS, DATA, RUNS
+from netem.experiments.kept_runs import ABLATION, APPS, DATA, LLAMA_SERVER, RUNS
 
 
 def test_every_experiment_is_kept_and_none_twice_in_a_folder():
@@ -17,4 +17,7 @@ def test_arguments_name_what_a_run_needs_and_nothing_else():
     assert by_folder["apps"].arguments(outside) == ["apps", "--apps", "a", "--apps", "b"]
     assert by_folder["ablation"].arguments(outside)[:5] == ["ablation", "--models", "parts", "--draft", "eagle"]
     assert by_folder["sizes-weights"].arguments({})[-2:] == ["--target", "Llama-3.1-8B"]
+    built = {**outside, LLAMA_SERVER: [Path("llama")]}
+    assert by_folder["beside-others"].arguments(built) == ["beside-others", "--llama-server", "llama"]
+    assert by_folder["beside-others"].request(built).llama_server == Path("llama")
     assert by_folder["network"].request(outside) == Request(0, quick=False)

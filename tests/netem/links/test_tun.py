@@ -121,6 +121,20 @@ async def test_nothing_crosses_in_an_outage() -> None:
         assert time.monotonic() - started >= 0.4
 
 
+async def test_what_is_sent_while_the_link_is_cut_crosses_once_it_is_restored() -> None:
+    async with linked(same_both_ways(Direction(50e6)), echo) as link, connected(link) as (reader, writer):
+        writer.write(b"ping")
+        await reader.readexactly(4)
+        dropped = (await link.report()).up.dropped
+        link.cut()
+        writer.write(b"pong")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.readexactly(1), 0.3)
+        assert (await link.report()).up.dropped > dropped
+        link.restore()
+        assert await reader.readexactly(4) == b"pong"
+
+
 async def test_datagrams_keep_their_order_and_the_lost_ones_are_counted() -> None:
     profile = same_both_ways(Direction(20e6, 5, 5, loss=0.1))
     async with linked(profile, echo) as link:

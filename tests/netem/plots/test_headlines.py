@@ -42,6 +42,17 @@ def test_networks_headline_divides_auto_by_what_is_in_the_results() -> None:
     assert "0.5 to 5.0 times" in message("network", slow)
 
 
+def test_the_fastest_beside_others_is_named_for_both_kinds_of_cost() -> None:
+    def speeds(own: float, stated: float) -> dict[str, float]:
+        return {"tokens_per_second": own, "stated_tokens_per_second": stated}
+
+    of = {"llama-server": speeds(400.0, 30.0), "eager, moa": speeds(90.0, 110.0)}
+    results = {"stated_costs": COSTS, "links": {"4g": {"systems": of}}}
+    assert message("beside-others", results) == ("Fastest at its own speed: llama-server; at stated costs: eager, moa")
+    of["eager, moa"] = speeds(500.0, 20.0)
+    assert "at stated costs: llama-server" in message("beside-others", results)
+
+
 def test_a_verdict_that_is_not_all_of_them_is_counted() -> None:
     tallies = {"moa, eager": {"identical": 3}, "lookup, eager": {"identical": 2, "near-tie": 1}}
     assert message("exactness", {"moa, eager": {"identical": 3}}).startswith("All 3 answers")

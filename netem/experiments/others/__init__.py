@@ -1,0 +1,1 @@
+"""Outrider beside what people have: llama.cpp's server and transformers' `generate`, over the same links."""

@@ -1,0 +1,104 @@
+"""Runs llama.cpp's server, and the shell around transformers' `generate`, as processes. Knows processes and their
+arguments, not requests.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from client.errors import DemoError
+from common.address import Address
+from common.protocol.errors import MisuseError
+from common.stated_costs import HALF_THE_CORES
+from netem.experiments.others import generate_server
+from netem.experiments.others.completions import until_healthy
+from netem.links import die_with_parent
+from netem.links.sockets import free_port
+
+LLAMA_SERVER = "llama-server"
+_HOST = "127.0.0.1"
+_PORT = "{port}"  # in a command, the port that its server gets
+_PATIENCE_S = 120.0
+_LAST_WORDS = 300  # characters
+
+
+def find_llama_server(given: Path | None) -> Path:
+    """The program that was named, or the one on PATH. Raises MisuseError where there is none."""
+    found = shutil.which(LLAMA_SERVER if given is None else given)
+    if found is None:
+        place = "on PATH" if given is None else f"at {given}"
+        raise MisuseError(
+            f"there is no {LLAMA_SERVER} {place}; build it from llama.cpp and name it with --llama-server"
+        )
+    return Path(found)
+
+
+def version_of(program: Path) -> str:
+    """What llama.cpp's server says of its build."""
+    said = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    lines = (said.stderr + said.stdout).splitlines()
+    return next((line for line in lines if line.startswith("version")), "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaDraft:
+    """A draft model as a GGUF file, and how many tokens it drafts for a pass at most."""
+
+    file: Path
+    most_tokens: int
+
+
+def llama_command(program: Path, target: Path, draft: LlamaDraft | None) -> list[str]:
+    """target: a GGUF file. Everything in float32, so that answers can be compared with those of other programs."""
+    own = ("--threads", str(HALF_THE_CORES), "--parallel", "1", "--ctx-size", "2048", "--gpu-layers", "0")
+    exact = ("--cache-type-k", "f32", "--cache-type-v", "f32", "--flash-attn", "off")
+    command = [str(program), "--model", str(target), *own, *exact, "--host", _HOST, "--port", _PORT]
+    if draft is not None:
+        kept = ("--spec-draft-type-k", "f32", "--spec-draft-type-v", "f32")
+        command += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft.file), *kept]
+        command += ["--spec-draft-n-max", str(draft.most_tokens)]
+    return command
+
+
+def generate_command(target: Path, draft: Path | None) -> list[str]:
+    """target, draft: checkpoints. An assistant model drafts where `draft` is given."""
+    models = [str(target)] if draft is None else [str(target), str(draft)]
+    return [sys.executable, "-P", "-m", generate_server.__name__, f"{_HOST}:{_PORT}", *models]
+
+
+@asynccontextmanager
+async def running_server(command: Sequence[str]) -> AsyncIterator[Address]:
+    """A server on a free port of this machine until the block ends; it dies with this process.
+
+    Raises DemoError if it does not answer in time.
+    """
+    address = Address(_HOST, free_port())
+    arguments = [word.replace(_PORT, str(address.port)) for word in command]
+    with tempfile.TemporaryFile() as words:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", die_with_parent.__name__, "-", str(os.getpid()), *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=words,
+        )
+        try:
+            ended = asyncio.create_task(process.wait())
+            healthy = asyncio.create_task(until_healthy(address, _PATIENCE_S))
+            await asyncio.wait((ended, healthy), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done() or not healthy.result():
+                healthy.cancel()
+                words.seek(0)
+                said = words.read().decode(errors="replace").strip()[-_LAST_WORDS:]
+                raise DemoError(f"{Path(command[0]).name} did not start: {said}")
+            yield address
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()

@@ -1,0 +1,90 @@
+"""What the table says follows from what was heard."""
+
+from dataclasses import replace
+
+import pytest
+
+from common.stated_costs import SERVER_LEVEL_MS, STATED
+from netem.experiments.others.heard import Heard
+from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer
+from netem.experiments.others.report import Measured, computed_seconds, make_report
+from netem.experiments.others.systems import LLAMA, LLAMA_DRAFTED
+from netem.experiments.references import Reference
+from netem.experiments.speed.systems import CLOUD_DECODING
+
+END = 0
+REFERENCES = [Reference((1,), (2, 3, 4, END), (1.0,) * 4), Reference((1,), (5, 6), (1e-9,) * 2)]
+CLOUD = CLOUD_DECODING.name
+
+
+def heard(*tokens: int, seconds: float = 1.0, **more) -> Heard:
+    return Heard(lambda: 0.0, [(0.1, (token,)) for token in tokens], seconds=seconds, **more)
+
+
+FAST = [heard(2, 3, 4, seconds=0.3, passes=2, drafted=4), heard(5, 6, seconds=0.2, passes=1, drafted=2)]
+SLOW = [heard(2, 3, 4, END, passes=4), heard(5, 6, passes=2)]
+BROKEN = BrokenAnswer(REFERENCES[0], FOR_GOOD, heard(2, seconds=11.0, error="APITimeoutError: no"), 1.0, 1)
+WHOLE = BrokenAnswer(REFERENCES[0], 3.0, Heard(lambda: 0.0, [(0.1, (2,)), (4.5, (3, 4))], seconds=4.5), 0.2, 1)
+
+MEASURED = Measured(
+    own={"4g": {LLAMA: SLOW, LLAMA_DRAFTED: FAST, CLOUD: SLOW}},
+    stated={"4g": {CLOUD: SLOW}},
+    broken={LLAMA_DRAFTED: [WHOLE, BROKEN]},
+    sweep={3: 10.0},
+    references=REFERENCES,
+    end_tokens=frozenset([END]),
+)
+
+
+def report(measured: Measured = MEASURED):
+    return make_report(measured, 8, 10, 10.0, "version: 1")
+
+
+def test_end_tokens_count_for_no_system():
+    of = report().results["links"]["4g"]["systems"]
+    assert of[CLOUD]["tokens_per_second"] == pytest.approx((3 + 2) / 2)
+    assert of[LLAMA_DRAFTED]["tokens_per_second"] == pytest.approx(10)
+    assert of[CLOUD]["against_llama_draft"] == pytest.approx((3 / 10 + 2 / 10) / 2)
+    assert of[LLAMA_DRAFTED]["passes_per_token"] == pytest.approx(3 / 5)
+    assert all(each["verdicts"] == {"identical": 2} for each in of.values())
+
+
+def test_a_system_at_the_server_is_charged_for_its_passes_levels_and_one_round_trip():
+    free = computed_seconds(heard(), "4g")
+    assert free == pytest.approx(0.042)
+    one = computed_seconds(heard(passes=1, drafted=3), "4g") - free
+    assert 1000 * one == pytest.approx(STATED["pass_ms"] + 4 * STATED["token_ms"] + 3 * SERVER_LEVEL_MS)
+    first = replace(MEASURED, stated={"4g": {CLOUD: SLOW[:1]}})
+    of = report(first).results["links"]["4g"]["systems"][LLAMA_DRAFTED]
+    assert of["stated_tokens_per_second"] == pytest.approx(3 / computed_seconds(FAST[0], "4g")), "of the same prompts"
+    rows = {row[1]: row[-1] for row in report().rows}
+    assert "computed" in rows[LLAMA_DRAFTED]
+    assert "computed" not in rows[CLOUD]
+
+
+def test_broken_answers_are_told_with_the_clients_own_words():
+    said = report().remarks[-2:]
+    assert said[0] == f"{LLAMA_DRAFTED}, 3 s: 1 of 1 answers went on and are the target's own; silent for 4.3 s."
+    assert "gone for good: 0 of 1" in said[1]
+    assert "one ended after 10.0 s with 1 of 3 tokens ('APITimeoutError: no')" in said[1]
+
+
+def test_an_answer_that_had_left_the_server_did_not_go_on():
+    early = replace(WHOLE, lasted_s=FOR_GOOD, heard=heard(2, 3, 4, seconds=0.3))
+    said = report(replace(MEASURED, broken={CLOUD: [early, BROKEN]})).remarks[-1]
+    assert (
+        "0 of 2 answers went on and are the target's own; 1 had left the server whole before the cut; one ended" in said
+    )
+
+
+def test_only_our_own_answers_must_be_the_targets():
+    assert not report().faults
+    wrong = [heard(2, 9, 4), SLOW[1]]
+    others = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {LLAMA: wrong}})
+    assert not report(others).faults
+    ours = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {CLOUD: wrong}})
+    assert report(ours).faults == [f"{CLOUD} on 4g gave other answers than the target's"]
+    near = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {CLOUD: [SLOW[0], heard(7, 6)]}})
+    assert not report(near).faults, "a near-tie may fall either way"
+    failed = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {LLAMA: [heard(error="refused"), SLOW[1]]}})
+    assert report(failed).faults == [f"{LLAMA} on 4g: refused"]

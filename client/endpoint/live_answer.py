@@ -88,7 +88,7 @@ class DraftingWatch:
         self._session = session
 
     def committed(self, tokens: Sequence[int]) -> None:
-        carried = 0 if self._session is None else self._session.carried
+        carried = 0 if self._session is None else len(self._session.carried)
         self._commits.append(CommitRecord(self._clock() - self._began, tuple(tokens), carried))
 
     def end(self) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 import torch
 from torch import nn
-from torch.nn.utils import skip_init
 
 from common.models.parts import projection_of, with_projection
 from common.weight_only.layers import QuantisedLinear
@@ -38,8 +37,9 @@ def trim_head(head: nn.Module, kept: torch.Tensor | None) -> nn.Module:
     weight = whole.get_parameter("weight")
     rows = kept.to(weight.device)
     has_bias = getattr(whole, "bias", None) is not None
-    trimmed = skip_init(nn.Linear, weight.shape[1], len(kept), bias=has_bias, device=weight.device, dtype=weight.dtype)
-    trimmed.requires_grad_(False)
+    # Not initialised, which would take as long as the product with a few rows.
+    trimmed = nn.Linear(weight.shape[1], len(kept), has_bias, device="meta", dtype=weight.dtype)
+    trimmed.to_empty(device=weight.device).requires_grad_(False)
     trimmed.weight.copy_(weight.detach().index_select(0, rows))
     if trimmed.bias is not None:
         trimmed.bias.copy_(whole.get_parameter("bias").detach().index_select(0, rows))

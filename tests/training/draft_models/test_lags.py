@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from common.protocol.draft_state import FIRST_POSITIONS
 from training.draft_models.lags import PUBLISHED, LagSettings, draw_received
 from training.draft_models.recipe import Batch
 
@@ -49,6 +50,21 @@ def test_missing_spans_lie_in_the_prompt_and_spare_its_first_positions():
     assert not lost[:, :4].any()
     assert not lost[:, 40:].any()
     assert 0.2 < lost.any(dim=1).float().mean() < 0.6
+
+
+def test_which_state_of_a_prompt_is_missing_does_not_depend_on_the_answer():
+    def missing(answer: int) -> torch.Tensor:
+        torch.manual_seed(6)
+        return ~draw_received(batch_of(40, answer, rows=400), LagSettings(missing=1.0)).held[:, :40]
+
+    lost = missing(40)
+    assert torch.equal(lost, missing(4))
+    assert torch.equal(lost, missing(200))
+    # Any place behind the first ones may be the first or the last that is missing.
+    assert lost[:, FIRST_POSITIONS:].any(dim=0).all()
+    assert not lost[:, :FIRST_POSITIONS].any()
+    edges = lost.int().diff(dim=1)
+    assert ((edges == 1).sum(dim=1) <= 1).all()
 
 
 def test_state_that_stops_for_good_stops_anywhere_and_never_comes_back():

@@ -3,6 +3,8 @@
 `make mutate` found most of these: where only refusals are tested, a bound that is too narrow by one goes unnoticed.
 """
 
+import math
+
 import pytest
 
 from common.protocol.checks import check_logprobs, check_nodes, check_open, check_settings
@@ -47,6 +49,23 @@ TERMS = terms()
 )
 def test_an_open_at_a_bound_is_taken(opened):
     check_open(opened, TERMS)
+
+
+def test_an_open_is_checked_against_the_target_that_is_to_serve_it():
+    biased = Settings(9, sampling=Sampling(logit_bias=((VOCAB, 1.0),)))
+    check_settings(biased)
+    with pytest.raises(PeerError, match="outside the target's vocabulary"):
+        check_open(open_frame(settings=biased), TERMS)
+
+
+@pytest.mark.parametrize("prompt", [(1,), (1, 2)])
+def test_however_short_a_prompt_is_a_lockstep_session_waits_for_a_tree_behind_it(prompt):
+    server = ServerSession(open_frame(prompt), terms("lockstep"), 0.0)
+    if len(prompt) > 1:
+        server.complete(server.plan(len(prompt) - 1), [], 0.0)
+    assert server.due() == math.inf
+    server.receive(Grow(0, len(prompt), ()), 1.0)
+    assert server.due() < math.inf
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ examples than in `make test`, and a failing one is not made smaller, so a surviv
 
 import argparse
 import functools
+import os
 import random
 import sys
 from collections import Counter
@@ -61,9 +62,12 @@ def main() -> None:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--sample", type=int, help="as many mutants, drawn at random; without it, all")
     parser.add_argument("--seed", type=int, default=0, help="what the sample follows from")
+    parser.add_argument("--again", action="store_true", help="judge survivors again, after tests were added")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     part = PARTS[arguments.part]
+    # The tests of this tree, which this module belongs to, judge the changed code of the other.
+    os.environ["PY_IGNORE_IMPORTMISMATCH"] = "1"
     _leave_strings_alone()
     _change_properties_too()
     _draw_fewer_examples()
@@ -75,7 +79,13 @@ def main() -> None:
         mutants, by_path = every_mutant(mutant_names=mutant_names)
         return _draw(mutants, arguments.sample, arguments.seed), by_path
 
-    mutmut.collect_source_file_mutation_data = drawn
+    def to_judge(*, mutant_names: Sequence[str] = ()) -> Any:
+        mutants, by_path = drawn(mutant_names=mutant_names)
+        if not arguments.again:
+            return mutants, by_path
+        return [(data, name, code if _is_killed(code) else None) for data, name, code in mutants], by_path
+
+    mutmut.collect_source_file_mutation_data = to_judge
     mutmut._run((), arguments.processes)
     sys.stdout.write(_report(drawn()[0], every_mutant(mutant_names=())[0]))
 
@@ -93,18 +103,24 @@ def _report(drawn: list[Any], every_mutant: list[Any]) -> str:
     judged: Counter[str] = Counter()
     survivors = []
     for data, name, code in drawn:
-        status, path = mutmut.status_by_exit_code[code], str(data.path)
         if code is None:
             continue
+        path = str(data.path)
         judged[path] += 1
-        if status in _KILLED:
+        if _is_killed(code):
             killed[path] += 1
         else:
-            survivors.append(f"{name}: {status}\n{get_diff_for_mutant(name, path=data.path)}\n")
+            survivors.append(
+                f"{name}: {mutmut.status_by_exit_code[code]}\n{get_diff_for_mutant(name, path=data.path)}\n"
+            )
     scores = [f"{path}: {killed[path]} of {judged[path]}\n" for path in sorted(judged)]
     share = 100 * killed.total() / max(1, judged.total())
     total = f"killed {killed.total()} of {judged.total()}, {share:.1f}%, of {len(every_mutant)} that there are\n"
     return "".join([*survivors, *scores, total])
+
+
+def _is_killed(code: int | None) -> bool:
+    return mutmut.status_by_exit_code[code] in _KILLED
 
 
 def _leave_strings_alone() -> None:

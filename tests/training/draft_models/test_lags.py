@@ -88,3 +88,12 @@ def test_the_published_form_sees_its_own_state_at_sync_points():
     assert len(periods) > 1
     since = received.since_sync
     assert torch.equal(since.sum(-1)[at_sync], torch.ones(int(at_sync.sum()), dtype=torch.long))
+
+
+def test_published_sync_points_are_every_sixth_to_fourteenth_token_each_as_often():
+    torch.manual_seed(7)
+    received = draw_received(batch_of(20, 200, rows=900), PUBLISHED)
+    periods = received.lags[:, 80:180].amax(dim=1) + 1
+    counts = torch.bincount(periods, minlength=15)
+    assert counts[6:15].sum() == 900
+    assert counts[6:15].min() > 60

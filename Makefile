@@ -7,13 +7,16 @@ STUBS := common/rpc/generated/outrider/v1
 
 FRAMES ?= 1000000
 MIX_SECONDS ?= 1800
+PART ?= protocol
+MUTATE_OPTIONS ?=
+MUTMUT := build/mutmut
 RESULTS ?= runs/results
 RESULTS_OPTIONS ?=
 
 # Some containers keep Python from writing bytecode. Each process of the tests would compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo wheel test lint audit fuzz mix results proto
+.PHONY: install demo wheel test lint audit fuzz mix mutate results proto
 
 install: $(INSTALLED)
 
@@ -58,6 +61,14 @@ fuzz: install
 
 mix: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.mix --seconds $(MIX_SECONDS)
+
+# Hours for all mutants of PART, which is protocol, server or losses; minutes with MUTATE_OPTIONS="--sample 100".
+mutate: install $(MUTMUT)
+	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/$(MUTMUT) $(BIN)/python -m tests.mutate $(PART) $(MUTATE_OPTIONS)
+
+$(MUTMUT): hashes/mutation.txt
+	rm -rf $@
+	$(BIN)/python -m pip install --require-hashes --no-deps --target $@ --requirement $<
 
 # Hours to days; interrupt it and call it again as often as you like. `outrider-lab results --help` says what some
 # experiments need: RESULTS_OPTIONS="--data DIR --apps DIR --ablation DIR".

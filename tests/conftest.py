@@ -15,6 +15,14 @@ from common.cache import CACHE_VARIABLE
 # A busy machine is no failure of a property.
 hypothesis.settings.register_profile("outrider", deadline=None)
 hypothesis.settings.load_profile("outrider")
+# For `make mutate`: the same examples for each mutant, and a failure is enough.
+hypothesis.settings.register_profile(
+    "mutation",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 
 
 @pytest.fixture(scope="session", autouse=True)

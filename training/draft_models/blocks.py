@@ -40,11 +40,10 @@ def draw_blocks(batch: Batch, length: int, share: float) -> Blocks:
     count = max(1, round(share * len(found)))
     chosen = torch.randperm(len(found), device=found.device)[:count]
     rows, columns = found[chosen].unbind(dim=1)
-    ahead = columns[:, None] + torch.arange(length, device=columns.device)
-    inside = ahead < batch.ids.shape[1]
-    ahead = ahead.clamp(max=batch.ids.shape[1] - 1)
+    # A row's last column is never learned, and stands for what lies beyond it.
+    ahead = (columns[:, None] + torch.arange(length, device=columns.device)).clamp(max=batch.ids.shape[1] - 1)
     # A place behind one that is not learned is of another answer.
-    learned = (batch.learn[rows[:, None], ahead] & inside).cumprod(dim=1).bool()
+    learned = batch.learn[rows[:, None], ahead].cumprod(dim=1).bool()
     block, place = learned.nonzero().unbind(dim=1)
     number = batch.learn.flatten().cumsum(0).view_as(batch.learn) - 1
     return Blocks(rows, columns, block, place, number[rows[block], columns[block] + place])

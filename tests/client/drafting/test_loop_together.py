@@ -73,6 +73,18 @@ def test_what_is_held_leaves_when_the_frontier_moves_on():
     assert grown(loop.drafted(loop.begin_step(), []))[0] == [8]
 
 
+def test_what_is_held_leaves_ahead_of_a_newer_level_that_is_not_held():
+    """The server takes the ids of a session in order only: what came behind a newer one would be lost."""
+    loop = begun(replace(STREAM, levels_together=1, first_levels_together=2))
+    loop.received(Opened(SESSION))
+    assert loop.drafted(loop.begin_step(), [GUESS]) == []
+    loop.received(Commit(0, 3, (7,)))
+    sent = loop.drafted(loop.begin_step(), below(0, 8))
+    assert grown(sent) == [[7], [8]]
+    ids = [node.id for message in sent for node in message.nodes]
+    assert ids == sorted(ids)
+
+
 def test_what_is_held_leaves_ahead_of_an_acknowledgement():
     """The server forgets what lies below an acknowledged frontier, and held nodes may hang there."""
     loop = together(3)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.checks import check_logprobs, check_settings
+from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError
 from common.protocol.logprobs import LEAST_LOGPROB, MAX_TOP_LOGPROBS, TokenLogprobs, UnacknowledgedLogprobs
-from common.protocol.messages import Commit, Settings
+from common.protocol.messages import Commit, Opened, Settings
 from common.protocol.server_session import ServerSession
 from tests.common.protocol.fakes import terms
 from tests.common.protocol.test_server_session import open_frame
@@ -79,3 +80,13 @@ def test_what_was_acknowledged_is_forgotten():
     kept.commit(14, rows[4:])
     assert kept.since(0) == tuple(rows[2:])
     assert kept.since(15) == (rows[5],)
+
+
+def test_the_client_knows_those_of_what_was_committed_and_none_of_what_it_accepted_itself():
+    client = ClientSession("s", Limits("f", VOCAB, 20, 4))
+    client.open((1, 2), ASKED)
+    client.receive(Opened("s"))
+    client.receive(COMMIT)
+    client.lost()
+    client.accept_unverified((5,))
+    assert [client.logprobs_of(place) for place in range(3)] == [*COMMIT.logprobs, None]

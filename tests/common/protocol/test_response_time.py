@@ -36,3 +36,13 @@ def test_a_restart_forgets_what_is_unanswered():
     measured.restart()
     measured.acknowledged(1, 50.0)
     assert measured.allowance() == untouched
+
+
+def test_it_is_unknown_until_a_commit_was_answered():
+    measured = ResponseTime()
+    measured.committed(1, 0.0)
+    assert measured.is_unknown
+    measured.acknowledged(1, 0.1)
+    assert not measured.is_unknown
+    measured.restart()
+    assert not measured.is_unknown, "what was measured stays"

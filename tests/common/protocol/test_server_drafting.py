@@ -3,16 +3,18 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError
-from common.protocol.messages import Ack, Cancel, Commit, Extend, Settings, StateRequest
+from common.protocol.messages import Ack, Cancel, Commit, Constraint, Extend, Opened, Settings, StateRequest
 from common.protocol.pass_timings import PassTimings
 from common.protocol.sampling import Sampling
 from common.protocol.server_session import ServerSession
 from common.protocol.tree import FIRST_SERVER_NODE_ID
 from common.protocol.views import Proposal
-from tests.common.protocol.fakes import terms
+from tests.common.protocol.fakes import VOCAB, terms
 from tests.common.protocol.test_server_session import SETTINGS, grow, open_frame, run_pass
 
 ASSISTING = ("assist", "auto", "colocated")
@@ -52,6 +54,32 @@ def test_the_view_says_how_the_target_will_choose():
     server = assisted(settings=Settings(20, rule="coupled", sampling=sampling))
     view = server.server_draft_view(in_pass=False)
     assert (view.rule, view.sampling) == ("coupled", sampling)
+
+
+class EvenTokens:
+    """A constraint that both ends know."""
+
+    def allowed(self, answer):
+        return np.arange(VOCAB) % 2 == 0
+
+    def forced(self, answer, most):
+        return ()
+
+
+def test_both_ends_draft_from_the_same_view():
+    """So that a drafter proposes the same on either, under a constraint too."""
+    even = EvenTokens()
+    settings = Settings(20, "coupled", sampling=Sampling(0.8, top_k=3, seed=5), constraint=Constraint("regex", "b*"))
+    client = ClientSession("a client's name.", Limits("f" * 64, VOCAB, 256, 64, constrain=lambda _: even))
+    server = ServerSession(
+        client.open((1, 2, 3), settings), terms("assist", server_drafts=True, constrain=lambda _: even), 0.0, busy()
+    )
+    client.receive(Opened(client.id))
+    (commit,) = run_pass(server, [4]).replies
+    client.receive(commit)
+    view = server.server_draft_view(in_pass=False)
+    assert view == client.view()
+    assert (view.prompt_length, view.constraint) == (3, even)
 
 
 @pytest.mark.parametrize(

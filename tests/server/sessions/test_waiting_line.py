@@ -1,5 +1,7 @@
 """The order in which sessions that wait for K/V are served: by age."""
 
+from itertools import groupby
+
 from server.sessions.waiting_line import WaitingLine
 
 ANSWER_S = 10.0
@@ -26,6 +28,21 @@ def test_who_stays_away_holds_up_nobody() -> None:
     assert line.reserved("short", 4.0, ANSWER_S) == 300
     assert line.reserved("short", 4.1, ANSWER_S) == 0.0
     assert len(line) == 0
+
+
+def test_who_is_refused_for_another_reason_keeps_the_place_as_long_as_who_is_refused_for_room() -> None:
+    refused, kept = WaitingLine(), WaitingLine()
+    for line in (refused, kept):
+        for now in (0.0, 1.0):
+            line.refused("oldest", 300, 1.0, now)
+    refused.refused("oldest", 300, 5.0, 2.0)
+    kept.keep("oldest", 5.0, 2.0)
+    waited = [[line.reserved("short", 2.0 + tenth / 10, ANSWER_S) for tenth in range(100)] for line in (refused, kept)]
+    assert waited[0] == waited[1]
+    assert set(waited[0]) == {300.0, 0.0}, "and not for ever"
+    assert waited[0][50] == 300.0, "it need not come sooner than it was told to"
+    kept.keep("nobody", 5.0, 20.0)
+    assert kept.reserved("short", 20.0, ANSWER_S) == 0.0
 
 
 def test_unknown_sessions_fill_no_memory() -> None:
@@ -79,3 +96,13 @@ def test_a_refusal_for_another_reason_keeps_an_age_and_gives_none() -> None:
     line.refused("long", 300, 1.0, 1.0)
     line.keep("long", 20.0, 2.0)
     assert line.reserved("short", 20.0, ANSWER_S) == 300
+
+
+def test_each_hold_in_vain_is_followed_by_a_rest_and_a_hold_of_twice_its_length() -> None:
+    line, held = WaitingLine(), []
+    for second in range(200):
+        line.refused("oldest", 300, 1.0, float(second))
+        held.append(line.reserved("short", float(second), ANSWER_S) > 0)
+    first_s, *later = [len(list(run)) for _, run in groupby(held[1:])]
+    assert first_s == 2 * ANSWER_S
+    assert later[:3] == [2 * first_s, 2 * first_s, 4 * first_s]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from common.protocol.draft_state import FIRST_POSITIONS
 from training.draft_models.lags import PUBLISHED, LagSettings, draw_received
 from training.draft_models.recipe import Batch
 
@@ -51,6 +52,21 @@ def test_missing_spans_lie_in_the_prompt_and_spare_its_first_positions():
     assert 0.2 < lost.any(dim=1).float().mean() < 0.6
 
 
+def test_which_state_of_a_prompt_is_missing_does_not_depend_on_the_answer():
+    def missing(answer: int) -> torch.Tensor:
+        torch.manual_seed(6)
+        return ~draw_received(batch_of(40, answer, rows=400), LagSettings(missing=1.0)).held[:, :40]
+
+    lost = missing(40)
+    assert torch.equal(lost, missing(4))
+    assert torch.equal(lost, missing(200))
+    # Any place behind the first ones may be the first or the last that is missing.
+    assert lost[:, FIRST_POSITIONS:].any(dim=0).all()
+    assert not lost[:, :FIRST_POSITIONS].any()
+    edges = lost.int().diff(dim=1)
+    assert ((edges == 1).sum(dim=1) <= 1).all()
+
+
 def test_state_that_stops_for_good_stops_anywhere_and_never_comes_back():
     torch.manual_seed(5)
     received = draw_received(batch_of(40, 60, rows=400), LagSettings(alone=0.5))
@@ -72,3 +88,12 @@ def test_the_published_form_sees_its_own_state_at_sync_points():
     assert len(periods) > 1
     since = received.since_sync
     assert torch.equal(since.sum(-1)[at_sync], torch.ones(int(at_sync.sum()), dtype=torch.long))
+
+
+def test_published_sync_points_are_every_sixth_to_fourteenth_token_each_as_often():
+    torch.manual_seed(7)
+    received = draw_received(batch_of(20, 200, rows=900), PUBLISHED)
+    periods = received.lags[:, 80:180].amax(dim=1) + 1
+    counts = torch.bincount(periods, minlength=15)
+    assert counts[6:15].sum() == 900
+    assert counts[6:15].min() > 60

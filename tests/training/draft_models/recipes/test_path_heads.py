@@ -10,6 +10,7 @@ from common.draft_models.hydra import load_hydra
 from common.draft_models.layers import masked_attention
 from common.protocol.errors import MisuseError
 from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, train
+from training.draft_models.path_heads import PathHeadsTraining
 from training.draft_models.recipe import Batch
 from training.draft_models.recipes import clover, hydra
 
@@ -95,3 +96,11 @@ def test_sizes_below_one_are_refused(target):
     for build, options in ((hydra.build, {"heads": 0}), (hydra.build, {"blocks": 0}), (clover.build, {"heads": 0})):
         with pytest.raises(MisuseError, match="at least 1"):
             build(target, **options)
+
+
+@pytest.mark.parametrize("weights", [(-0.1, 1.0, 0.0), (0.8, -0.1, 1.0), (0.8, 1.0, -0.1), (0.8, 0.0, 0.0)])
+def test_weights_that_teach_nothing_or_the_opposite_are_refused(target, weights):
+    draft = hydra.build(target).draft
+    with pytest.raises(MisuseError, match="must not be below 0, nor both 0"):
+        PathHeadsTraining("hydra", target, draft, *weights)
+    PathHeadsTraining("hydra", target, draft, decay=0.0, hard=0.0, soft=1.0)

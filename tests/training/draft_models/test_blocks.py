@@ -1,0 +1,56 @@
+"""Blocks begin where a token is learned and end with the answer, each place beside the target's distribution of it."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from training.draft_models.blocks import draw_blocks
+from training.draft_models.recipe import Batch
+
+COLUMNS = 14
+
+
+def two_answers() -> Batch:
+    """Each row has two answers, the second up to the last token, which has no next one."""
+    learn = torch.zeros(3, COLUMNS, dtype=torch.bool)
+    for row, (first, end, second) in enumerate([(2, 5, 8), (1, 2, 6), (0, 9, 12)]):
+        learn[row, first:end] = True
+        learn[row, second:-1] = True
+    return Batch(torch.ones(3, COLUMNS, dtype=torch.long), learn, torch.full((3,), COLUMNS))
+
+
+@pytest.mark.parametrize("length", [1, 3, 20])
+def test_a_block_is_learned_up_to_the_end_of_its_answer(length):
+    batch = two_answers()
+    blocks = draw_blocks(batch, length, share=1.0)
+    places = [(row, column) for row, column in batch.learn.nonzero().tolist()]
+    anchors = list(zip(blocks.rows.tolist(), blocks.columns.tolist(), strict=True))
+    assert sorted(anchors) == places
+    expected = {}
+    for block, (row, column) in enumerate(anchors):
+        for place in range(length):
+            if (row, column + place) not in places:
+                break
+            expected[block, place] = places.index((row, column + place))
+    found = zip(blocks.block.tolist(), blocks.place.tolist(), strict=True)
+    assert dict(zip(found, blocks.learned.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.01, 1), (0.5, 13), (1.0, 26)])
+def test_there_are_as_many_blocks_as_the_share_says_and_at_least_one(share, count):
+    batch = two_answers()
+    assert int(batch.learn.sum()) == 26
+    blocks = draw_blocks(batch, 3, share)
+    anchors = set(zip(blocks.rows.tolist(), blocks.columns.tolist(), strict=True))
+    assert len(anchors) == len(blocks.rows) == count
+
+
+def test_later_places_count_less_and_the_first_in_full():
+    blocks = draw_blocks(two_answers(), 4, share=1.0)
+    by_place = [blocks.weights[blocks.place == place] for place in range(4)]
+    assert all(bool((weights == weights[0]).all()) for weights in by_place)
+    shares = [float(weights[0]) for weights in by_place]
+    assert shares[0] == 1.0
+    assert shares == sorted(shares, reverse=True)
+    assert len({round(later / earlier, 5) for earlier, later in pairwise(shares)}) == 1

@@ -75,7 +75,7 @@ LABELS = {
 }
 
 
-TABLES = ("single-device", "single-device-2500", "single-device-pools")
+TABLES = ("single-device-2500", "single-device-2500-more", "single-device-pools")
 
 
 @pytest.mark.parametrize(("table", "draft"), [(table, draft) for table in TABLES for draft in results(table)["drafts"]])

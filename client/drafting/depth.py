@@ -22,7 +22,7 @@ _TIMED_LEVELS = 4
 _RECOMPUTATION = 1.25
 """Times a level without draft state, on average: where state came, live nodes are computed again (docs/log.md)."""
 
-_PASS_S = 0.03
+PASS_S = 0.03
 """The assumed time of a pass, before one was measured."""
 
 
@@ -40,8 +40,18 @@ class Depth:
         A token costs its share of a level. One that the drafts miss also costs a round trip, the pass that corrects it
         and, on average, half of the pass before.
         """
-        stall_s = round_trip + 1.5 * _PASS_S
-        return self.level_seconds / self.worth.tokens_per_level + stall_s * (1 - self.worth.hit_rate)
+        stall_s = round_trip + 1.5 * PASS_S
+        return self.drafting_seconds + stall_s * self.miss_rate
+
+    @property
+    def miss_rate(self) -> float:
+        """The share of tokens that the draft has not in its tree."""
+        return 1 - self.worth.hit_rate
+
+    @property
+    def drafting_seconds(self) -> float:
+        """A token's share of a level."""
+        return self.level_seconds / self.worth.tokens_per_level
 
 
 Known = TypeVar("Known", bound=Depth)

@@ -4,26 +4,45 @@ What may live here: which draft models are compared, and on what. It may not kno
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from client.cache.level_times import LevelTimes
-from client.drafting.depth import Depth, best_depth
+from client.drafting.depth import PASS_S, Depth, best_depth
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from common.draft_kinds import LOOKUP
 
+_USUAL_MISS = 0.04
+
+_SLOW_DRAFTING_S = PASS_S / 6
+"""For a token, from which on `lookup` beside a draft model pays: faster ones leave it too little, and its nodes cost
+some of the tree (docs/log.md)."""
+
 
 @dataclass(frozen=True, slots=True)
-class _Compared(Depth):
+class Compared(Depth):
     """A draft model at a depth."""
 
     draft: str
 
+    @property
+    def miss_rate(self) -> float:
+        """Half of what differs from that of a good draft counts: training measures in rounds, with trees of 64 nodes,
+        where a draft that goes far ahead seems to miss more often than in a stream, whose trees are larger. So drafts
+        come in the order in which they streamed on six links and laptops (docs/log.md)."""
+        return (1 - self.worth.hit_rate + _USUAL_MISS) / 2
+
+
+def fastest(compared: Iterable[Compared], round_trip: float) -> str:
+    """What drafts fastest over a link with this round trip, in seconds, as `--draft` names it."""
+    best = best_depth(compared, round_trip)
+    return f"{best.draft}+{LOOKUP}" if best.drafting_seconds > _SLOW_DRAFTING_S else best.draft
+
 
 def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTimes) -> DraftChoice:
     """The choice with the draft model of these `loaders` by which a streaming answer comes fastest over their link, in
-    the place of `auto`; `lookup` drafts beside it, which costs nothing. Those that nobody has measured after training
+    the place of `auto`, and `lookup` beside it where drafting is slow. Those that nobody has measured after training
     or that cannot be timed are left out, and the server's first is taken where all are.
 
     Raises OutriderError where a bundle is damaged.
@@ -32,10 +51,10 @@ def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTime
     if not compared:
         return replace(choice, draft=None)
     # Its depth is chosen again when it is loaded, so that it has a deeper one for an outage.
-    return replace(choice, draft=f"{best_depth(compared, loaders[0].compared_round_trip).draft}+{LOOKUP}")
+    return replace(choice, draft=fastest(compared, loaders[0].compared_round_trip))
 
 
-def _compared(loader: DraftLoader, times: LevelTimes) -> Iterator[_Compared]:
+def _compared(loader: DraftLoader, times: LevelTimes) -> Iterator[Compared]:
     from client.drafting.needed_memory import TooLargeError
 
     choice, manifest = loader.choice, loader.manifest
@@ -48,4 +67,4 @@ def _compared(loader: DraftLoader, times: LevelTimes) -> Iterator[_Compared]:
         except TooLargeError:
             continue
         if math.isfinite(seconds):
-            yield _Compared(layers, worth, seconds, manifest.draft)
+            yield Compared(layers, worth, seconds, manifest.draft)

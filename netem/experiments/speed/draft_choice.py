@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from client.drafting.depth import Depth, best_depth, drafts_without_state
+from client.drafting.depth import drafts_without_state
+from client.drafting.fastest_draft import Compared, fastest
 from common.draft_kinds import LOOKUP
 from common.draft_models.noted import Worth, read_worth
 from common.models.shipped import ModelFolder
@@ -36,13 +37,6 @@ class ChoiceWorkload:
 
 FULL = ChoiceWorkload(("5g", "4g", "satellite"), (0.005, 0.03), prompts=3, tokens=128)
 QUICK = ChoiceWorkload(("4g",), (0.005,), prompts=1, tokens=48)
-
-
-@dataclass(frozen=True, slots=True)
-class _Named(Depth):
-    """A draft model that runs none of the target's layers."""
-
-    draft: str
 
 
 Speeds = Mapping[str, Mapping[str, Run]]
@@ -106,26 +100,31 @@ def noted_worths(request: Request, testbed: Testbed) -> dict[str, Worth]:
 
 
 def taken_by_auto(worths: Mapping[str, Worth], level: float, round_trip: float) -> str:
-    """The name of the draft model that `--draft auto` takes where a level of each takes so many seconds."""
-    return best_depth([_Named(0, worth, level, draft) for draft, worth in worths.items()], round_trip).draft
+    """What `--draft auto` takes where a level of each draft model takes so many seconds."""
+    return fastest([Compared(0, worth, level, draft) for draft, worth in worths.items()], round_trip)
 
 
 def run_place(
     testbed: Testbed, worths: Mapping[str, Worth], profile: LinkProfile, level: float, tokens: int, advance: Advance
 ) -> Place:
-    """Every draft alone, and what `auto` takes, on one link with one laptop."""
+    """Every draft alone, and what `auto` takes with and without `lookup`, on one link with one laptop."""
     round_trip_s = (profile.up.delay_ms + profile.down.delay_ms) / 1000
     taken = taken_by_auto(worths, level, round_trip_s)
-    auto = System(f"{taken}+{LOOKUP}", EAGER.policy, EAGER.idle, DraftSetup(taken), (DraftSetup(LOOKUP),))
-    alone = [replace(EAGER, name=name, draft=DraftSetup(name)) for name in worths]
+    fixed = dict.fromkeys([*worths, f"{taken.split('+')[0]}+{LOOKUP}"])
+    systems = [_system(name) for name in fixed]
     runs: dict[str, dict[str, Run]] = {}
-    for number, system in enumerate([*alone, auto]):
-        advance(system.name, number / (len(alone) + 1))
+    for number, system in enumerate(systems):
+        advance(system.name, number / len(systems))
         runs[system.name] = {
             kind: run_alone(testbed, profile, system, prompts, tokens, level)
             for kind, prompts in testbed.prompts.items()
         }
-    return Place(profile.name, level, auto.name, runs)
+    return Place(profile.name, level, taken, runs)
+
+
+def _system(names: str) -> System:
+    draft, *beside = map(DraftSetup, names.split("+"))
+    return replace(EAGER, name=names, draft=draft, beside=tuple(beside))
 
 
 def make_report(places: Sequence[Place], workload: ChoiceWorkload) -> Report:

@@ -3,6 +3,7 @@
 It neither measures nor emulates. Commands import what they need when they run, so that --help is quick.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -165,10 +166,14 @@ def demo(
 @app.command("list")
 def list_experiments() -> None:
     """List the experiments."""
+    from common.programs.console import PlainConsole
+    from common.programs.fitted_table import fitted_table
     from netem.experiments.experiment import EXPERIMENTS
 
-    for experiment in EXPERIMENTS.values():
-        typer.echo(f"{experiment.name:14} {experiment.description}")
+    console = PlainConsole()
+    rows = [(experiment.name, experiment.description) for experiment in EXPERIMENTS.values()]
+    width = console.width if console.is_terminal else sys.maxsize
+    typer.echo("\n".join(fitted_table(("experiment", "what it measures"), rows, width)))
 
 
 @app.command()

@@ -3,16 +3,13 @@
 Pure: turns updates into the characters to write. Knows cells and rows, not tokens and not terminals.
 """
 
-import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len, get_character_cell_size
 
+from common.programs.word_wrap import JOINED, wrapped
 from common.protocol.plain import printable
 
-# Terminals disagree on the cells of what these join, so nothing behind them could be erased exactly: zero-width
-# joiners, variation selectors, keycaps, flags, skin tones.
-_JOINED = re.compile("[\u200d\ufe00-\ufe0f\u20e3\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 _ERASE_BELOW = "\x1b[J"
 _NEXT_ROW = "\r\n"
@@ -57,7 +54,7 @@ class Screen:
     def ended(self, unconfirmed: str, width: int) -> str:
         """The characters that put drafted text that stays unverified behind the final text, for good and whole."""
         unconfirmed = printable(unconfirmed)
-        if _JOINED.search(self._row + unconfirmed):
+        if JOINED.search(self._row + unconfirmed):
             return self.update("", "", width, 0) + _dim(unconfirmed)
         return self.update("", unconfirmed, width, len(unconfirmed))
 
@@ -65,7 +62,7 @@ class Screen:
         """The characters that put `by`, whole lines, in place of all final text and the newline behind it; empty if
         a part of that may have left the screen, or stand elsewhere on it than it would by the terminal's width now."""
         rows = wrapped(self._text, width)
-        if len(rows) >= height or self._widths - {width} or _JOINED.search(self._text):
+        if len(rows) >= height or self._widths - {width} or JOINED.search(self._text):
             return ""
         return f"{_BEGIN}\x1b[{len(rows)}A\r{_ERASE_BELOW}{_on_terminal(by)}{_END}"
 
@@ -76,7 +73,7 @@ class Screen:
 
 
 def _tail_behind(row: str, provisional: str, width: int, tail_rows: int) -> str:
-    if _JOINED.search(row + provisional):
+    if JOINED.search(row + provisional):
         return ""
     behind = wrapped(row + provisional, width)[: tail_rows + 1]
     return "".join(behind)[len(row) :].removesuffix("\n")
@@ -92,44 +89,12 @@ def _inked(rows: Sequence[str], firm: int, width: int) -> list[str]:
     return lines
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The rows that a text is shown in on a terminal of `width` cells, broken between words if possible; together
-    they are the text. Spaces at the end of a row may reach beyond it."""
-    *lines, last = text.split("\n")
-    rows = []
-    for line in lines:
-        *above, end = _wrapped_line(line, width)
-        rows += [*above, end + "\n"]
-    return rows + _wrapped_line(last, width)
-
-
-def _wrapped_line(line: str, width: int) -> list[str]:
-    if _JOINED.search(line):
-        return [line]  # the terminal alone knows where to break it
-    rows, start, used = [], 0, 0
-    word = 0  # where the line may be broken
-    for index, character in enumerate(line):
-        cells = get_character_cell_size(character)
-        if cells > 1 or (cells == 0 and word == index):
-            word = index + (cells == 0)  # beside any wide character, and not before what is combined with one
-        if character != " " and used + cells > width:
-            for at in (word, index):  # before the word, and if that is longer than a row, within it
-                if at > start and used + cells > width:
-                    rows.append(line[start:at])
-                    start, used = at, cell_len(line[at:index])
-            word = max(word, start)
-        used += cells
-        if character == " " or cells > 1:
-            word = index + 1
-    return [*rows, line[start:]]
-
-
 def _within(row: str, width: int) -> str:
     """A row without what is not to be seen of it."""
     shown = row.removesuffix("\n")
     beyond = cell_len(shown) - width
     spaces = len(shown) - len(shown.rstrip(" "))
-    return shown if _JOINED.search(shown) else shown[: len(shown) - max(0, min(beyond, spaces))]
+    return shown if JOINED.search(shown) else shown[: len(shown) - max(0, min(beyond, spaces))]
 
 
 def _rows_taken(row: str, width: int) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from rich.table import Table
+import typer
 
 from common.programs.console import PlainConsole
+from common.programs.fitted_table import fitted_table
 from netem.links.outages import Outages
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
@@ -16,9 +17,8 @@ _COLUMNS = 100
 def show_profiles() -> None:
     """Prints one row for each profile; up and down have a line each where they differ."""
     headings = ("profile", "Mbit/s", "one way, ms", "loss", "queue", "what it is")
-    table = Table(*headings, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for profile in PROFILES.values():
-        table.add_row(
+    rows = [
+        (
             profile.name,
             _both(profile, _rate),
             _both(profile, _delay),
@@ -26,10 +26,10 @@ def show_profiles() -> None:
             _both(profile, _queue),
             profile.description + _outages(profile.outages),
         )
+        for profile in PROFILES.values()
+    ]
     console = PlainConsole()
-    if not console.is_terminal:
-        console = PlainConsole(width=_COLUMNS)
-    console.print(table)
+    typer.echo("\n".join(fitted_table(headings, rows, console.width if console.is_terminal else _COLUMNS)))
 
 
 def _both(profile: LinkProfile, in_words: Callable[[Direction], str]) -> str:

@@ -13,10 +13,12 @@ from common.programs.console import PlainConsole
 from netem.experiments.experiment import Advance, Experiment, Report, Request
 from netem.experiments.provenance import provenance
 from netem.experiments.report import TABLE, prepare, write_report
+from netem.experiments.table import on_terminal
 
 
 def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
-    """Runs it, writes its files into `out` and prints its table. Returns whether the run is valid.
+    """Runs it, writes its files into `out` and prints its table, on a terminal within its width. Returns whether the
+    run is valid.
 
     Raises OutriderError where a file is missing or the experiment cannot run.
     """
@@ -25,7 +27,8 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     with _progress_bar(experiment.name) as advance:
         report = asyncio.run(_measure(experiment, request, advance))
     write_report(experiment, report, origin, out)
-    typer.echo((out / TABLE).read_text(encoding="utf-8"))
+    table, console = (out / TABLE).read_text(encoding="utf-8"), PlainConsole()
+    typer.echo(on_terminal(table, console.width) if console.is_terminal else table)
     return not report.faults
 
 

@@ -1,9 +1,12 @@
-"""table.md: a report as Markdown for people, written and read back. Knows no experiment."""
+"""table.md: a report as Markdown for people, written, read back and laid out for a terminal. Knows no experiment."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from common.programs.fitted_table import fitted_table
+from common.programs.word_wrap import wrapped
 from netem.experiments.experiment import Report
 
 _POINT = "- "
@@ -39,6 +42,18 @@ def read_table(text: str) -> KeptTable:
     if any(len(row) != len(headings) for row in body):
         raise ValueError(f"a row has not {len(headings)} cells")
     return KeptTable(headings, body, list(_remarks(lines)))
+
+
+def on_terminal(text: str, width: int) -> str:
+    """What `write_table` wrote, in lines of at most `width` cells."""
+    lines = []
+    for is_table, group in groupby(text.splitlines(), lambda line: line.startswith(_EDGE)):
+        if is_table:
+            headings, _, *rows = map(_cells, group)
+            lines += fitted_table(headings, rows, width)
+        else:
+            lines += [row.rstrip() for line in group for row in wrapped(line, width)]
+    return "\n".join(lines) + "\n"
 
 
 def _remarks(lines: Sequence[str]) -> Iterator[str]:

@@ -36,6 +36,17 @@ def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
     assert (out / "plot.png").is_file()
 
 
+def test_a_terminal_gets_the_table_within_its_width(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # which is a terminal to rich
+    monkeypatch.setenv("COLUMNS", "40")
+    run("tiny", tmp_path, seed=3, models=tmp_path, draft=["moa", "eagle"], target=["large"])
+    shown = capsys.readouterr().out
+    assert "seed  drafts     targets\n3     moa eagle  large\n" in shown
+    assert max(map(len, shown.splitlines())) <= 40
+
+
 def test_a_run_that_is_not_valid_is_written_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run("tiny", tmp_path / "out", seed=RAINY_SEED, models=tmp_path)

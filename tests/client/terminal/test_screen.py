@@ -1,10 +1,13 @@
 """The screen: final text whole and in order, and provisional text behind it until it is replaced."""
 
+from itertools import cycle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.terminal.screen import Screen, wrapped
+from client.terminal.screen import Screen
+from common.programs.word_wrap import wrapped
 from common.protocol.plain import printable
 from tests.client.emulated_terminal import Terminal
 
@@ -123,9 +126,12 @@ def test_nothing_provisional_is_shown_beside_joined_emoji():
     assert seen(20, ("❤\ufe0f\n", "b")).dim_text == "b"
 
 
-@given(TEXTS, st.integers(2, 12))
-def test_rows_together_are_the_text(text, width):
-    assert "".join(wrapped(text, width)) == text
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=6), TEXTS, st.integers(4, 12))
+def test_what_was_taken_back_leaves_no_trace(final, taken_back, provisional, width):
+    terminal = seen(width, *zip(final, cycle(taken_back)), ("", taken_back[0]), ("", provisional))
+    afresh = seen(width, (final, provisional))
+    assert terminal.text == afresh.text
+    assert letters(terminal.dim_text) == letters(afresh.dim_text)
 
 
 @pytest.mark.parametrize(("text", "shown"), [("a\tb", "a    b"), ("\x1b[2Jx\x07\r\ny", "[2Jx\ny")])

@@ -10,6 +10,7 @@ from netem.experiments import provenance as origins
 from netem.experiments.experiment import EXPERIMENTS, Report
 from netem.experiments.provenance import provenance
 from netem.experiments.report import prepare, write_report
+from netem.experiments.table import on_terminal
 from tests.families import make_checkpoint
 
 REPORT = Report(
@@ -50,6 +51,16 @@ def test_faults_come_first_as_they_are(tmp_path, origin):
     lines = (tmp_path / "table.md").read_text().splitlines()
     assert lines[2:6] == ["**This run is not valid:**", "", "- it rained", "- it snowed"]
     assert json.loads((tmp_path / "results.json").read_text())["faults"] == ["it rained", "it snowed"]
+
+
+def test_a_terminal_gets_the_whole_report_within_its_width(tmp_path, origin):
+    write_report(ROLLING, replace(REPORT, faults=("it rained cats and dogs",)), origin, tmp_path)
+    written = (tmp_path / "table.md").read_text()
+    shown = on_terminal(written, 15)
+    assert "- it rained\ncats and dogs\n" in shown
+    assert "system: theirs\ntokens/s: 0.5\n" in shown
+    assert max(map(len, shown.splitlines())) <= 15
+    assert on_terminal(written, 1000).count("\n") == written.count("\n") - 1  # the line below the headings
 
 
 def test_the_table_says_where_it_comes_from(tmp_path, origin):

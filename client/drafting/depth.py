@@ -4,9 +4,9 @@ take longer for a level.
 May know drafters, trees and a clock, for timing a level. It may not know bundles or links.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from client.stats import Clock
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from common.draft_models.noted import Worth
 
 _PROMPT_TOKENS = 64
-_WARM_UP_LEVELS = 2
-_TIMED_LEVELS = 4
+_PROMPTS, _LEVELS = 6, 3  # made-up prompts, and the most levels below each
 _RECOMPUTATION = 1.25
 """Times a level without draft state, on average: where state came, live nodes are computed again (docs/log.md)."""
 
@@ -65,16 +64,26 @@ def best_depth(depths: Iterable[Known], round_trip: float) -> Known:
 
 
 def level_seconds(drafter: Drafter, vocab_size: int, clock: Clock) -> float:
-    """The median time of a few levels below a made-up prompt. The drafter forgets it with its first real view."""
-    tree = _made_up(vocab_size)
-    took_s = []
-    for _ in range(_WARM_UP_LEVELS + _TIMED_LEVELS):
+    """The least time of a level below made-up prompts, for other programs may run meanwhile; infinite where none can be
+    timed. The drafter forgets them with its first real view."""
+    took_s = [seconds for first in range(_PROMPTS) for seconds in _levels(drafter, vocab_size, first, clock)]
+    return min(took_s, default=math.inf) * (1.0 if drafter.state is None else _RECOMPUTATION)
+
+
+def _levels(drafter: Drafter, vocab_size: int, first: int, clock: Clock) -> Iterator[float]:
+    """The times of levels that proposed something, behind the first, which reads the prompt: one that proposes nothing,
+    as below a full tree, computes nothing."""
+    tree = _made_up(vocab_size, first)
+    tree.add_server_drafted(tree.frontier, drafter.draft(tree.view()))
+    for _ in range(_LEVELS):
         view = tree.view()
         began = clock()
         proposals = drafter.draft(view)
-        took_s.append(clock() - began)
+        took_s = clock() - began
+        if not proposals:
+            return
+        yield took_s
         tree.add_server_drafted(tree.frontier, proposals)
-    return median(took_s[_WARM_UP_LEVELS:]) * (1.0 if drafter.state is None else _RECOMPUTATION)
 
 
 def drafts_without_state(drafter: Drafter, vocab_size: int) -> bool:
@@ -82,5 +91,5 @@ def drafts_without_state(drafter: Drafter, vocab_size: int) -> bool:
     return bool(drafter.draft(_made_up(vocab_size).view()))
 
 
-def _made_up(vocab_size: int) -> TokenTree:
-    return TokenTree([place % vocab_size for place in range(_PROMPT_TOKENS)])
+def _made_up(vocab_size: int, first: int = 0) -> TokenTree:
+    return TokenTree([(first + place) % vocab_size for place in range(_PROMPT_TOKENS)])

@@ -1,4 +1,7 @@
-"""client.drafting.depth on a fake clock: a level's time is measured over a few levels of growing depth."""
+"""client.drafting.depth on a fake clock: a level's time is the least of a few below made-up prompts."""
+
+import math
+from itertools import chain, repeat
 
 import pytest
 
@@ -20,7 +23,7 @@ class Timed:
         self.state = state
         self.now = 100.0
         self.views = []
-        self._took = iter(took)
+        self._took = chain(took, repeat(took[-1]))
 
     def draft(self, view, states=()):
         self.views.append(view)
@@ -40,28 +43,50 @@ class Silent(Timed):
         return []
 
 
-def test_a_level_takes_the_median_of_a_few_the_first_ones_warm_up():
+class Filling(Timed):
+    """Its tree is full after two levels; then it says so at once."""
+
+    def draft(self, view, states=()):
+        if len(view.nodes) >= 4:
+            self.now += 0.000_01
+            return []
+        return super().draft(view)
+
+
+def test_a_level_takes_the_least_of_a_few_because_others_use_the_machine_too():
     drafter = Timed([9.0, 5.0, 0.010, 0.014, 0.012, 0.300])
-    assert level_seconds(drafter, VOCABULARY, drafter.clock) == pytest.approx(0.013)
+    assert level_seconds(drafter, VOCABULARY, drafter.clock) == pytest.approx(0.010)
+
+
+def test_the_first_level_of_a_prompt_does_not_count_for_it_reads_the_prompt():
+    drafter = Timed([0.001, 0.020, 0.030, 0.040, 0.050])
+    assert level_seconds(drafter, VOCABULARY, drafter.clock) == pytest.approx(0.020)
+
+
+def test_what_proposes_nothing_computes_nothing_and_does_not_count():
+    drafter, silent = Filling([0.010]), Silent([0.010])
+    assert level_seconds(drafter, VOCABULARY, drafter.clock) == pytest.approx(0.010)
+    assert level_seconds(silent, VOCABULARY, silent.clock) == math.inf
 
 
 def test_draft_state_makes_a_level_dearer():
-    took = [0.010] * 6
-    without, state = Timed(took), Timed(took, StateRequest("timed"))
+    without, state = Timed([0.010]), Timed([0.010], StateRequest("timed"))
     assert level_seconds(state, VOCABULARY, state.clock) == pytest.approx(
         1.25 * level_seconds(without, VOCABULARY, without.clock)
     )
 
 
-def test_levels_are_drafted_one_below_the_other():
-    drafter = Timed([0.010] * 6)
+def test_levels_are_drafted_one_below_the_other_below_several_prompts():
+    drafter = Timed([0.010])
     level_seconds(drafter, VOCABULARY, drafter.clock)
-    assert [len(view.nodes) for view in drafter.views] == [0, 2, 4, 6, 8, 10]
-    assert [max((node.position for node in view.nodes), default=63) for view in drafter.views] == list(range(63, 69))
+    begun = [place for place, view in enumerate(drafter.views) if not view.nodes]
+    for start, end in zip(begun, [*begun[1:], len(drafter.views)], strict=True):
+        assert [len(view.nodes) for view in drafter.views[start:end]] == [2 * level for level in range(end - start)]
+    assert len({drafter.views[start].tokens for start in begun}) == len(begun) > 1
 
 
 def test_only_drafting_is_timed():
-    drafter = Timed([0.010] * 6)
+    drafter = Timed([0.010])
     calls = []
 
     def clock():
@@ -69,12 +94,7 @@ def test_only_drafting_is_timed():
         return drafter.now
 
     level_seconds(drafter, VOCABULARY, clock)
-    assert calls == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]
-
-
-def test_a_drafter_that_proposes_nothing_is_timed_too():
-    drafter = Silent([0.010] * 6)
-    assert level_seconds(drafter, VOCABULARY, drafter.clock) == pytest.approx(0.010)
+    assert all(after == before + 1 for before, after in zip(calls[::2], calls[1::2], strict=True))
 
 
 @pytest.mark.parametrize("vocabulary", [1, 7, 64, 50_000])

@@ -141,7 +141,9 @@ async def test_committed_tokens_say_that_the_link_is_there_and_how_fast_it_is():
 
 
 async def test_what_is_drafted_is_told_with_the_text_and_not_beyond_the_end():
-    drafted = SimpleNamespace(drafted=(NodeView(1, 0, ord("a"), 5, -0.5), NodeView(2, 1, ord("b"), 6, -1.0)), carried=(1, 2))
+    drafted = SimpleNamespace(
+        drafted=(NodeView(1, 0, ord("a"), 5, -0.5), NodeView(2, 1, ord("b"), 6, -1.0)), carried=(1, 2)
+    )
     changes = await shown(FakeService(drafted, ("fox", "ab"), ("", "abc"), whole_answer()))
     assert changes[0]["drafted"] == [[0, "a", 0.61], [1, "b", 0.37]]
     (commit,) = changes[0]["commits"]

@@ -14,6 +14,7 @@ from client import options as option
 from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_NOTE, DEFAULT_WAIT_S
 from client.service_cli import app as service_commands
 from client.terminal.loading import STOPPED, loading
+from client.terminal.piped import read_beside_prompt
 from common.programs.command_line import FAILURE, Version, new_app
 from common.programs.command_line import run as run_command_line
 from common.programs.configuration import ConfigFile, Program, configure, user_file
@@ -352,10 +353,12 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
     from common.protocol.errors import MisuseError
 
     is_typed = sys.stdin is None or sys.stdin.isatty()
-    is_read = argument == "-" or not is_typed
     try:
-        piped, asked = valid_text(sys.stdin.read()) if is_read else "", "" if argument == "-" else valid_text(argument)
-        prompt = f"{piped.rstrip()}\n\n{asked}" if piped.strip() and asked else asked or piped
+        if argument in ("", "-"):
+            prompt = valid_text("" if is_typed and not argument else sys.stdin.read())
+        else:
+            piped = valid_text(read_beside_prompt() or "").rstrip()
+            prompt = "\n\n".join(part for part in (piped, valid_text(argument)) if part)
     except UnicodeError as error:
         raise MisuseError("the prompt is not valid text; give it in UTF-8") from error
     if private_file is not None:

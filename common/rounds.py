@@ -158,4 +158,4 @@ class _Sequence:
         self._target.pool.move([slots[len(chain) + node] for node in path], slots[len(chain) : kept])
         self._pool.give(slots[kept:])
         self.slots = [*self.slots, *slots[:kept]]
-        return verify_input.choices(likeliest)
+        return TargetChoices(verify_input.frontier, verify_input.tokens, verify_input.parents, likeliest)

@@ -5,6 +5,7 @@ Knows no drafter, no link and no clock. Methods that address the server return t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from common.protocol.checks import check_commit, check_logprobs, check_state
 from common.protocol.constraint import Constrain, no_constraints
@@ -32,6 +33,8 @@ from common.protocol.rules import RULES
 from common.protocol.transitions import ClientState, Lost, client_after
 from common.protocol.tree import TokenTree
 from common.protocol.views import NodeView, Proposal, TreeView
+
+_id_of = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ class ClientSession:
                 self._logprobs.update(enumerate(message.logprobs, message.start))
             fresh = message.tokens[known:]
             if fresh:
-                self.carried = tuple(node.id for node in self.tree.commit(fresh))
+                self.carried = tuple(map(_id_of, self.tree.commit(fresh)))
                 self.passes += 1
             return fresh
         if isinstance(message, Finished):

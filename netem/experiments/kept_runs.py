@@ -64,7 +64,7 @@ RUNS: tuple[KeptRun, ...] = (
     KeptRun("single-device", "single-device", drafts=_EVERY_DRAFT),
     KeptRun("ablation", "ablation", drafts=_ABLATED, needs=(ABLATION,)),
     *map(_plain, ("quality", "trees", "messages", "states", "sampling", "weights", "formula")),
-    *map(_plain, ("network", "first-token", "load", "frontier", "sets", "controller")),
+    *map(_plain, ("network", "first-token", "load", "frontier", "sets", "controller", "draft-choice")),
     *map(_plain, ("disconnect", "reconnect", "flapping", "conformance", "families", "ranks", "law")),
     *map(_plain, ("capacity", "capacity-failures", "mixed")),
     _plain("exactness", DATA),

@@ -27,6 +27,7 @@ from common.protocol.messages import FailureCode
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.scheduled_tokens import ScheduledTokens
+from common.protocol.views import TargetChoices
 from common.sampling.logit_rows import LogitRows, UnusableLogitsError, logprobs_of
 from server.fault_isolation import FatalError, describe_error
 from server.models.memory_needed import check_memory
@@ -105,7 +106,9 @@ class Target:
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
                     continue
-                outcomes.append(ChosenTokens(chosen, logprobs, each.verify_input.choices(tokens[rows])))
+                judged = each.verify_input
+                choices = TargetChoices(judged.frontier, judged.tokens, judged.parents, tokens[rows])
+                outcomes.append(ChosenTokens(chosen, logprobs, choices))
                 behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
                 moved_from += [int(behind_chain[index]) for index in path]
                 moved_to += [int(slot) for slot in behind_chain[: len(path)]]

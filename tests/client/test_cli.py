@@ -11,14 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from client import cli
+from client.terminal import piped as piped_module
 from client.terminal import progress
 from common.bundle import BundleFile, make_manifest
 from common.programs.console import PlainConsole
-
-
-@pytest.fixture(autouse=True)
-def nothing_piped_in(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
 
 
 def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
@@ -141,8 +137,24 @@ def test_what_is_piped_in_comes_before_the_prompt(monkeypatch):
         ("", "a text\n", "a text\n"),
         ("-", "a text", "a text"),
     ):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(piped_in))
-        assert read(typed, None) == prompt
+        ours, theirs = os.pipe()
+        with os.fdopen(theirs, "w") as written:
+            written.write(piped_in)
+        with os.fdopen(ours) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            assert read(typed, None) == prompt
+
+
+def test_a_file_comes_before_the_prompt_too_and_a_pipe_that_stays_silent_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "notes").write_text("a text\n")
+    with (tmp_path / "notes").open() as notes:
+        monkeypatch.setattr(sys, "stdin", notes)
+        assert cli._read_prompt("What is it?", None) == "a text\n\nWhat is it?"
+    monkeypatch.setattr(piped_module, "WAIT_S", 0.01)
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as silent, os.fdopen(theirs, "w"):
+        monkeypatch.setattr(sys, "stdin", silent)
+        assert cli._read_prompt("What is it?", None) == "What is it?"
 
 
 @pytest.mark.parametrize("argument", ["-", "\udcff"])

@@ -328,14 +328,14 @@ class Steered(FixedTree):
     def begin_turn(self):
         self.turns += 1
 
-    def drafted(self, nodes, seconds):
+    def drafted(self, nodes, added, seconds):
         self.levels.append((nodes, seconds))
         self.expansion = Expansion(breadth=self.expansion.breadth + 1)
 
     def sent(self, last_id, now):
         self.ids.append((last_id, now))
 
-    def committed(self, tokens, seen, now):
+    def committed(self, tokens, carried, seen, now):
         self.commits.append((tokens, seen, now))
 
 

@@ -14,7 +14,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from server.passes.batch import ChosenTokens, PassOutcome
 from server.passes.state_export import ExportRequest
 from server.passes.state_rows import StateRows
-from tests.common.protocol.rules.rows import decide
+from tests.common.protocol.rules.rows import choices_of, decide
 
 VOCAB = 50
 END = 0
@@ -80,7 +80,7 @@ class FakeTarget:
         if [*past, *scheduled.tokens][0] == self._poison:
             return PeerError("the fake target fails here", FailureCode.INTERNAL)
         choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
-        told = None if scheduled.verify_input is None else scheduled.verify_input.choices(choices)
+        told = None if scheduled.verify_input is None else choices_of(scheduled.verify_input, choices)
         return ChosenTokens(decide(scheduled.verify_input, choices), choices=told)
 
     def _move_path(self, scheduled: ScheduledTokens, tokens: Sequence[int]) -> None:

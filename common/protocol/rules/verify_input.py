@@ -15,7 +15,6 @@ from common.protocol.messages import Draw, Settings
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.protocol.tree_rows import Integers
-from common.protocol.views import TargetChoices
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,10 +49,6 @@ class VerifyInput:
         for row, parent in enumerate(self.parents[1:], start=1):
             below[parent].append(row)
         return below
-
-    def choices(self, likeliest: Sequence[int]) -> TargetChoices:
-        """For drafters beside the target: the `likeliest` token behind each row."""
-        return TargetChoices(self.frontier, self.tokens, self.parents, likeliest)
 
     def path(self, row: int) -> list[int]:
         """The tokens from below the root to this row's own."""

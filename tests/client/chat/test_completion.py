@@ -18,7 +18,7 @@ def offered(typed: str) -> list[str]:
     ("typed", "all_of"),
     [
         ("/", [f"/{name}" for name in COMMANDS]),
-        ("/s", ["/set", "/stats", "/save"]),
+        ("/s", ["/set", "/system", "/stats", "/save"]),
         ("/set ", [f"/set {name}" for name in SETTINGS]),
         ("/set top", ["/set top-k", "/set top-p"]),
         ("/set top-k 4", []),

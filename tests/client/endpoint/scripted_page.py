@@ -107,7 +107,7 @@ class ScriptedService:
                     run = self.tokenizer.tokens(scene.provisional)
                     others = [self.tokenizer.tokens(other) for other in scene.others]
                     session.drafted = _nodes([run, *others])
-                    session.carried = scene.carried
+                    session.carried = range(scene.carried)
                     on_tokens(self.tokenizer.tokens(scene.final), run)
                     await asyncio.sleep(0.06)  # longer than the page's own interval
                 case LinkState():

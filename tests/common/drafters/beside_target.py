@@ -7,7 +7,7 @@ from common.protocol.messages import GrownNode, Settings
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.tree import TokenTree
 from common.protocol.views import TargetChoices, TreeView
-from tests.common.protocol.rules.rows import decide
+from tests.common.protocol.rules.rows import choices_of, decide
 
 NextToken = Callable[[Sequence[int]], int]
 
@@ -40,6 +40,6 @@ class BesideTarget:
         before = list(self.tree.tokens)
         chosen = [self._following([*before, *verify_input.path(row)]) for row in range(len(verify_input.tokens))]
         tokens = decide(verify_input, chosen)
-        self.choices = verify_input.choices(chosen)
+        self.choices = choices_of(verify_input, chosen)
         self.tree.commit(tokens)
         return tokens

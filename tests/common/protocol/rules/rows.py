@@ -7,6 +7,7 @@ import numpy as np
 from common.protocol.noise import gumbel
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
+from common.protocol.views import TargetChoices
 
 
 class Choices:
@@ -52,3 +53,8 @@ def seeded_choice(p: np.ndarray, seed: int, position: int) -> int:
 def decide(verify_input: VerifyInput | None, choices: Sequence[int]) -> list[int]:
     """The rule's result for a choice at each row; nothing where there is no input."""
     return [] if verify_input is None else RULES[verify_input.rule].walk(verify_input, Choices(choices))
+
+
+def choices_of(judged: VerifyInput, likeliest: Sequence[int]) -> TargetChoices:
+    """What drafters beside the target are told of a pass: the `likeliest` token behind each row."""
+    return TargetChoices(judged.frontier, judged.tokens, judged.parents, likeliest)

@@ -2,8 +2,8 @@
 presets, which are asked for by an option of their own.
 
 `[aliases.NAME]` and `[presets.NAME]` are tables of options. Where NAME is given, they hold before the environment and
-the rest of the file, and flags hold before them. A name is not looked up in another set, so that there can be no loops.
-It may know typer, and no program's options.
+the rest of the file, and flags hold before them. A preset may name an alias; an alias names no further set, so that
+there can be no loops. It may know typer, and no program's options.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,15 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from client.cache.level_times import LevelTimes
-from client.drafting.depth import PASS_S, Depth, best_depth
+from client.drafting.depth import Depth, best_depth
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from common.draft_kinds import LOOKUP
 
 _USUAL_MISS = 0.04
-
-_SLOW_DRAFTING_S = PASS_S / 6
-"""For a token, from which on `lookup` beside a draft model pays: faster ones leave it too little, and its nodes cost
-some of the tree (docs/log.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +31,15 @@ class Compared(Depth):
 
 
 def fastest(compared: Iterable[Compared], round_trip: float) -> str:
-    """What drafts fastest over a link with this round trip, in seconds, as `--draft` names it."""
-    best = best_depth(compared, round_trip)
-    return f"{best.draft}+{LOOKUP}" if best.drafting_seconds > _SLOW_DRAFTING_S else best.draft
+    """What drafts fastest over a link with this round trip, in seconds, as `--draft` names it. `lookup` beside it costs
+    nothing, and pays where text repeats."""
+    return f"{best_depth(compared, round_trip).draft}+{LOOKUP}"
 
 
 def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTimes) -> DraftChoice:
     """The choice with the draft model of these `loaders` by which a streaming answer comes fastest over their link, in
-    the place of `auto`, and `lookup` beside it where drafting is slow. Those that nobody has measured after training
-    or that cannot be timed are left out, and the server's first is taken where all are.
+    the place of `auto`, and `lookup` beside it. Those that nobody has measured after training or that cannot be timed
+    are left out, and the server's first is taken where all are.
 
     Raises OutriderError where a bundle is damaged.
     """

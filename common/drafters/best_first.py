@@ -7,9 +7,9 @@ next level, and candidates that were not taken remain candidates as long as thei
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from common.protocol.views import Proposal, TreeView
+from common.protocol.views import NodeView, Proposal, TreeView
 
 Candidates = Sequence[tuple[int, float]]
 """(token, log-probability that the target commits it) of possible next tokens of a node, likeliest first."""
@@ -46,10 +46,24 @@ def scores(view: TreeView) -> dict[int, float]:
     return {0: 0.0} | {node.id: node.logp for node in view.nodes}
 
 
+def judged(view: TreeView, candidates: Mapping[int, Candidates]) -> TreeView:
+    """The view with its nodes' probabilities as they are known now, for others may have proposed them, or older draft
+    state. A token that its parent's candidates lack is at most as likely as the least of them."""
+    claimed, found = scores(view), {0: 0.0}
+    nodes: list[NodeView] = []
+    for id_, parent, token, position, logp in view.nodes:
+        own = logp - claimed[parent]
+        if offered := candidates.get(parent):
+            own = next((known for other, known in offered if other == token), min(own, offered[-1][1]))
+        found[id_] = found[parent] + own
+        nodes.append(NodeView(id_, parent, token, position, found[id_]))
+    return replace(view, nodes=tuple(nodes))
+
+
 def _open(
     view: TreeView, candidates: Mapping[int, Candidates], least: float
 ) -> Iterator[tuple[float, int, int, float]]:
-    above = _scores_by(view, candidates)
+    above = scores(view)
     taken = {(node.parent, node.token) for node in view.nodes}
     for parent, offered in candidates.items():
         score = above.get(parent, -math.inf)
@@ -58,13 +72,3 @@ def _open(
                 break
             if (parent, token) not in taken:
                 yield score + logp, parent, token, logp
-
-
-def _scores_by(view: TreeView, candidates: Mapping[int, Candidates]) -> dict[int, float]:
-    """As `scores`, by what is known now: a node that another drafter proposed, or that was proposed from older state,
-    counts by the candidates of its parent, where these have it."""
-    claimed, found = scores(view), {0: 0.0}
-    for node in view.nodes:
-        own = next((logp for token, logp in candidates.get(node.parent, ()) if token == node.token), None)
-        found[node.id] = found[node.parent] + (node.logp - claimed[node.parent] if own is None else own)
-    return found

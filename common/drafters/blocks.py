@@ -139,9 +139,7 @@ class Blocks:
         nodes = {0: root} | {each.id: each for each in view.nodes}
         while True:
             open_ = {id_: place for id_, place in reached.items() if id_ not in known}
-            self._make_offers(view.tokens, open_.values(), ranking)
-            offers = dict(known) | {id_: self._offers[place.block, place.path] for id_, place in open_.items()}
-            level = ranking.choose(view, offers, expansion)
+            level = ranking.choose(view, {**known, **self.offers(view.tokens, open_, ranking)}, expansion)
             if not level:
                 return proposals
             expansion = replace(expansion, least_probability=max(expansion.least_probability, least_guess))
@@ -155,8 +153,9 @@ class Blocks:
                     reached[id_] = Place(place.block, (*place.path, each.token))
             view = replace(view, nodes=tuple(each for each in nodes.values() if each is not root))
 
-    def _make_offers(self, tokens: Sequence[int], places: Collection[Place], ranking: Ranking[Any]) -> None:
-        missing = [place for place in places if (place.block, place.path) not in self._offers]
+    def offers(self, tokens: Sequence[int], places: Mapping[int, Place], ranking: Ranking[Any]) -> dict[int, Any]:
+        """What the ranking offers at each place."""
+        missing = [place for place in places.values() if (place.block, place.path) not in self._offers]
         for block in {place.block: None for place in missing}:
             paths = [place.path for place in missing if place.block is block]
             logits = self._network.logits(block, paths)
@@ -164,3 +163,4 @@ class Blocks:
             before = [(*tokens[: block.start], *block.lead, *path) for path in paths] if ranking.needs_tokens else []
             offers = ranking.offers(logits, [base + len(path) for path in paths], before)
             self._offers |= {(block, path): offer for path, offer in zip(paths, offers, strict=True)}
+        return {id_: self._offers[place.block, place.path] for id_, place in places.items()}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from common.drafters.best_first import Expansion
-from common.drafters.drafter import Drafter
+from common.drafters.drafter import Drafter, Judging
 from common.protocol.draft_state import KEY_VALUES
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -25,6 +25,7 @@ class DeepeningDrafter:
         self.kind = near.kind
         self.state: StateRequest | None = request
         self.expansion: Expansion = near.expansion
+        self.judged = TreeView((), ())
         self._near, self._far = near, far
         self._owed: dict[Drafter, list[State]] = {near: [], far: []}
         self._deep: set[int] = set()  # positions whose K/V have arrived
@@ -42,7 +43,9 @@ class DeepeningDrafter:
         chosen = self._far if view.alone and len(self._deep) >= _ENOUGH * len(judged) else self._near
         chosen.expansion = self.expansion
         came, self._owed[chosen] = self._owed[chosen], []
-        return chosen.draft(view, came)
+        proposals = chosen.draft(view, came)
+        self.judged = chosen.judged if isinstance(chosen, Judging) else view
+        return proposals
 
     def _forget(self, keep: int) -> None:
         """Positions from `keep` on were rewritten."""

@@ -1,7 +1,7 @@
 """The interface of all drafters."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from common.drafters.best_first import Expansion
 from common.protocol.messages import State, StateRequest
@@ -31,3 +31,11 @@ class Drafter(Protocol):
         Raises PeerError for corrupt draft state.
         """
         ...
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A drafter that knows anew in each call how likely the tree's nodes are, whoever proposed them."""
+
+    judged: TreeView
+    """The view of the last call, with the probabilities that its nodes have by what was known then."""

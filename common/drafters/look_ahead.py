@@ -44,6 +44,7 @@ class LookAheadDrafter(TreeDrafter):
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         if len(view.nodes) >= self.expansion.nodes:
+            self.judged = view
             self._take_in(view, states)
             return ()
         self._view = view
@@ -54,9 +55,9 @@ class LookAheadDrafter(TreeDrafter):
         return self.expansion.ahead and not self._view.alone  # what is written alone is one token at a time
 
     def _forward(self, segment: Segment, ids: Sequence[int] = ()) -> torch.Tensor:
-        view, blocks = self._view, self._blocks
         if not self._goes_ahead or not ids:
             return super()._forward(segment, ids)
+        view, blocks = self._ranking.judged(self._view, self._offers), self._blocks
         paths = view.paths
         anchor = blocks.most_worth(view, blocks.places(view.tokens, paths), ids)
         if anchor is None:

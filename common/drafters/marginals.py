@@ -52,12 +52,14 @@ class BlockDrafter:
         self._ranking: Ranking[Any] | None = None
         self._ranked_for: tuple[Any, ...] | None = None
         self._tokens: tuple[int, ...] = ()
+        self.judged = TreeView((), ())
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         ranking = self._choose_ranking(view)
         self._follow(view.tokens, len(view.tokens) - view.provisional)
         self._network.absorb(states)
         paths, blocks = view.paths, self._blocks
+        self.judged = view
         if len(view.nodes) >= self.expansion.nodes:
             return ()
         anchor = blocks.most_worth(view, blocks.places(view.tokens, paths), paths.keys())
@@ -65,7 +67,8 @@ class BlockDrafter:
             blocks.add(self._network.look_ahead(view.tokens, paths[anchor]))
         places = blocks.places(view.tokens, paths)
         blocks.forget_unused(places)
-        return blocks.expand(view, places, {}, ranking, self.expansion)
+        self.judged = ranking.judged(view, blocks.offers(view.tokens, places, ranking))
+        return blocks.expand(self.judged, places, {}, ranking, self.expansion)
 
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
         """The ranking for how the target chooses in this view. Offers that were made for others are dropped."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from common.drafters.best_first import Expansion, scores
-from common.drafters.drafter import Drafter
+from common.drafters.drafter import Drafter, Judging
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.rules import RULES
@@ -51,8 +51,9 @@ class _Candidate:
 
 class MergedDrafter:
     """`members` are in the order in which their siblings are tried. The one that proposed most of what was committed is
-    the host, at first the first: it has most of the tree, and the others are its guests. `copying` members see what
-    the others propose in the same call. One request for draft state serves all members that need any. The first writes
+    the host, at first the first: it has most of the tree, and the others are its guests. What a member judges
+    of the tree's nodes counts for those after it. `copying` members see what the others propose in the same call, and
+    judge nothing. One request for draft state serves all members that need any. The first writes
     alone where no target verifies. `committed` counts, for each, the committed tokens that it proposed."""
 
     def __init__(self, members: Sequence[Drafter], copying: Sequence[Drafter] = ()):
@@ -78,8 +79,12 @@ class MergedDrafter:
             # Below a drawn sibling, one that copies would keep out those that the others have yet to draw.
             seen = view if grouped or number < self._first_copying else _extended(view, candidates)
             # What is only proposed takes no room yet.
-            expansion = replace(self.expansion, nodes=self.expansion.nodes + len(seen.nodes) - len(view.nodes))
-            candidates += self._candidates(number, seen, states, expansion)
+            member = self._members[number]
+            member.expansion = replace(self.expansion, nodes=self.expansion.nodes + len(seen.nodes) - len(view.nodes))
+            proposals = member.draft(seen, _needed(member, states))
+            if isinstance(member, Judging):
+                view = seen = member.judged
+            candidates += _candidates(number, seen, proposals)
         for each in candidates:
             self._proposed_by.setdefault(each.path, set()).add(each.member)
         choose = self._joined_groups if grouped else self._fitting
@@ -102,16 +107,6 @@ class MergedDrafter:
             if keep == len(self._tokens) and len(path) > len(behind) and path[: len(behind)] == behind
         }
         self._tokens = view.tokens
-
-    def _candidates(
-        self, number: int, view: TreeView, states: Sequence[State], expansion: Expansion
-    ) -> Iterator[_Candidate]:
-        member = self._members[number]
-        member.expansion = expansion
-        paths, above = view.paths, scores(view)
-        for index, each in enumerate(member.draft(view, _needed(member, states)), start=1):
-            paths[-index], above[-index] = (*paths[each.parent], each.token), above[each.parent] + each.logp
-            yield _Candidate(paths[-index], above[-index], each, number)
 
     def _fitting(self, view: TreeView, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Each path once, parents first: the likeliest, as far as there is room."""
@@ -165,6 +160,13 @@ class MergedDrafter:
 
 def _needed(member: Drafter, states: Sequence[State]) -> Sequence[State]:
     return () if member.state is None else states
+
+
+def _candidates(member: int, view: TreeView, proposals: Sequence[Proposal]) -> Iterator[_Candidate]:
+    paths, above = view.paths, scores(view)
+    for index, each in enumerate(proposals, start=1):
+        paths[-index], above[-index] = (*paths[each.parent], each.token), above[each.parent] + each.logp
+        yield _Candidate(paths[-index], above[-index], each, member)
 
 
 def _is_worth_a_place(picked: _Candidate, is_joined: bool) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.drafters.best_first import Candidates, Expansion, choose
+from common.drafters.best_first import Candidates, Expansion, choose, judged
 from common.drafters.calibration import NoiseTrust
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw
@@ -47,6 +47,11 @@ class Ranking(Protocol[Offer]):
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Offer]:
         """The offer of each row of `logits [rows, columns]`. `positions`: where the next token of each row goes;
         `before`: all tokens before it, where `needs_tokens`, else empty."""
+        ...
+
+    def judged(self, view: TreeView, offers: Mapping[int, Offer]) -> TreeView:
+        """The view with its nodes' probabilities as far as the `offers`, by id of the parent, 0 for the root, know
+        them."""
         ...
 
     def choose(self, view: TreeView, offers: Mapping[int, Offer], expansion: Expansion) -> list[Proposal]:
@@ -118,6 +123,9 @@ class Likeliest:
         tokens, logps = self._processed.top(logits, before, self._children)
         return [Ranked(_standing(*row)) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
 
+    def judged(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
+        return judged(view, {id_: offer.candidates for id_, offer in offers.items()})
+
     def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
         return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
 
@@ -169,6 +177,10 @@ class Drawn:
         weights = np.ceil(likely / np.maximum(likely.sum(-1, keepdims=True), 1.0) * _WEIGHTS).astype(int)
         rows = zip(tokens.tolist(), weights.tolist(), np.count_nonzero(weights, axis=1), strict=True)
         return [Draw(tuple(row[:kept]), tuple(shares[:kept])) for row, shares, kept in rows]
+
+    def judged(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:
+        """As it is: how many siblings a node gets must not depend on which tokens were drawn."""
+        return view
 
     def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:
         return choose_groups(view, offers, expansion, self._random)

@@ -76,6 +76,7 @@ class TreeDrafter:
         self.kind = network.kind
         self.state = network.state
         self.computed = 0  # tokens that have been through the network
+        self.judged = TreeView((), ())
         self._network = network
         self.expansion = expansion
         self._slots = SlotPool(network.capacity)
@@ -86,7 +87,7 @@ class TreeDrafter:
         self._root_offer: Any = None  # the ranking's; None where it is to be computed
         self._rank = rank
         self._trust = NoiseTrust()
-        self._ranking: Ranking[Any] | None = None
+        self._ranking: Ranking[Any]  # of the last view, once there was one
         self._ranked_for: tuple[Any, ...] | None = None
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
@@ -97,8 +98,8 @@ class TreeDrafter:
         else:
             self._compute((), ranking)
             self._compute([node for node in view.nodes if node.id not in self._branches], ranking)
-        offers = {0: self._root_offer} | {id_: branch.offer for id_, branch in self._branches.items()}
-        level = self._propose(view, offers, ranking)
+        self.judged = ranking.judged(view, self._offers)
+        level = self._propose(self.judged, self._offers, ranking)
         return with_forced(view, level, self.expansion.nodes - len(view.nodes) - len(level))
 
     def _propose(self, view: TreeView, offers: Mapping[int, Any], ranking: Ranking[Any]) -> Sequence[Proposal]:
@@ -117,11 +118,17 @@ class TreeDrafter:
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
         """The ranking for how the target chooses in this view. Offers that were computed for others are dropped."""
         how = (view.rule, view.sampling, view.constraint, view.prompt_length)
-        if self._ranking is None or self._ranked_for != how:
+        if self._ranked_for != how:
             self._ranking = self._rank(view, self.expansion.children, self._network.columns, self._trust)
             self._ranked_for = how
             self._forget_offers()
         return self._ranking
+
+    @property
+    def _offers(self) -> Mapping[int, Any]:
+        """The ranking's, by id of the node, the root's 0, as far as they are computed."""
+        root = {} if self._root_offer is None else {0: self._root_offer}
+        return root | {id_: branch.offer for id_, branch in self._branches.items()}
 
     def _forget_offers(self) -> None:
         self._prune(set())
@@ -155,7 +162,7 @@ class TreeDrafter:
 
     def _learn(self, token: int) -> None:
         """Teaches the ranking that the target committed `token` after the root."""
-        if self._ranking is not None and self._root_offer is not None:
+        if self._root_offer is not None:
             self._ranking.learn(self._root_offer, token)
 
     def _go_back(self, keep: int) -> None:

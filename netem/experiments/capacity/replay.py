@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from common.drafters.best_first import Candidates, Expansion, choose
+from common.drafters.best_first import Candidates, Expansion, choose, judged
 from common.protocol.messages import State, StateRequest
 from common.protocol.rules import RULES
 from common.protocol.scheduled_tokens import Integers, ScheduledTokens
@@ -112,7 +112,7 @@ class ReplayDrafter:
         """states: of a client's drafter; a server's gets slots. Neither is looked at."""
         candidates = {0: self._replay.candidates(view.tokens[-1])}
         candidates |= {node.id: self._replay.candidates(node.token) for node in view.nodes}
-        return choose(view, candidates, self.expansion)
+        return choose(judged(view, candidates), candidates, self.expansion)
 
 
 class ReplayDrafterFactory:

@@ -79,6 +79,9 @@ class _RecordedPerturbed:
         self._offered.update((tuple(path), offer.candidates) for path, offer in zip(before, offers, strict=True))
         return offers
 
+    def judged(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
+        return self._ranking.judged(view, offers)
+
     def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
         return self._ranking.choose(view, offers, expansion)
 
@@ -89,7 +92,7 @@ class _RecordedPerturbed:
 class _RecordedDrawn:
     def __init__(self, ranking: Drawn, groups: dict[tuple[int, ...], list[Proposal]]):
         self.needs_tokens = ranking.needs_tokens
-        self.offers, self.learn = ranking.offers, ranking.learn
+        self.offers, self.learn, self.judged = ranking.offers, ranking.learn, ranking.judged
         self._ranking, self._groups = ranking, groups
 
     def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:

@@ -35,7 +35,7 @@ class ChoiceWorkload:
     tokens: int
 
 
-FULL = ChoiceWorkload(("5g", "4g", "satellite"), (0.005, 0.03), prompts=3, tokens=128)
+FULL = ChoiceWorkload(("5g", "4g", "satellite"), (0.005, 0.03), prompts=6, tokens=128)
 QUICK = ChoiceWorkload(("4g",), (0.005,), prompts=1, tokens=48)
 
 
@@ -107,11 +107,10 @@ def taken_by_auto(worths: Mapping[str, Worth], level: float, round_trip: float) 
 def run_place(
     testbed: Testbed, worths: Mapping[str, Worth], profile: LinkProfile, level: float, tokens: int, advance: Advance
 ) -> Place:
-    """Every draft alone, and what `auto` takes with and without `lookup`, on one link with one laptop."""
+    """Every draft with `lookup` beside it, and what `auto` takes without, on one link with one laptop."""
     round_trip_s = (profile.up.delay_ms + profile.down.delay_ms) / 1000
     taken = taken_by_auto(worths, level, round_trip_s)
-    fixed = dict.fromkeys([*worths, f"{taken.split('+')[0]}+{LOOKUP}"])
-    systems = [_system(name) for name in fixed]
+    systems = [_system(name) for name in (*(f"{each}+{LOOKUP}" for each in worths), taken.split("+")[0])]
     runs: dict[str, dict[str, Run]] = {}
     for number, system in enumerate(systems):
         advance(system.name, number / len(systems))

@@ -57,7 +57,7 @@ def test_guesses_help_a_slow_machine_and_sureness_a_long_link(loaders, times, tm
 
 def test_a_depth_that_was_chosen_is_kept_and_others_are_not_tried(loaders, times):
     choice = replace(CHOICE, layers=0)
-    assert settle(choice, loaders(0.6, choice=choice), times) == DraftChoice("sure", layers=0)
+    assert settle(choice, loaders(0.6, choice=choice), times) == DraftChoice("sure+lookup", layers=0)
     assert loaders.timed == [("sure", 0), ("guessing", 0)]
 
 
@@ -82,7 +82,7 @@ def test_what_does_not_fit_into_memory_is_left_out(loaders, times, monkeypatch):
         return time_level(loader, layers)
 
     monkeypatch.setattr(DraftLoader, "time_level", with_little_room)
-    assert settle(CHOICE, made, times).draft == "guessing"
+    assert settle(CHOICE, made, times).draft == "guessing+lookup"
 
 
 def test_what_cannot_be_timed_is_left_out_and_not_tried_again(loaders, times, monkeypatch):
@@ -90,7 +90,7 @@ def test_what_cannot_be_timed_is_left_out_and_not_tried_again(loaders, times, mo
     monkeypatch.setitem(SECONDS, ("sure", 0), math.inf)
     monkeypatch.setitem(SECONDS, ("sure", 3), math.inf)
     for _ in range(2):
-        assert settle(CHOICE, made, times).draft == "guessing"
+        assert settle(CHOICE, made, times).draft == "guessing+lookup"
     assert len(loaders.timed) == 3
     assert settle(CHOICE, made[:1], times) == replace(CHOICE, draft=None)
 
@@ -106,15 +106,9 @@ def test_a_bundle_with_impossible_figures_is_its_servers_fault(loaders, times, t
         settle(CHOICE, loaders(0.1), times)
 
 
-def test_lookup_drafts_beside_what_is_slow():
-    quick, slow = (Compared(0, Worth(6.3, 1.97), seconds, "sure") for seconds in (0.004, 0.006))
-    guessing = Compared(0, Worth(11.7, 5.5), 0.02, "guessing")
-    assert [fastest([each], 0.05) for each in (quick, slow, guessing)] == ["sure", "sure+lookup", "guessing"]
-
-
 def test_what_seems_to_miss_a_little_more_often_in_rounds_is_not_left_for_it():
     """What was noted of two drafts that ship; over 4G with levels of 5 ms the second streams faster (docs/log.md)."""
     careful = Compared(0, Worth(6.372, 1.972), 0.005, "careful")
     ahead = Compared(0, Worth(11.702, 5.532), 0.005, "ahead")
-    assert fastest([careful, ahead], 0.042) == "ahead"
-    assert fastest([careful, ahead], 0.6) == "careful"
+    assert fastest([careful, ahead], 0.042) == "ahead+lookup"
+    assert fastest([careful, ahead], 0.6) == "careful+lookup"

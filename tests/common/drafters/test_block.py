@@ -134,13 +134,13 @@ def test_one_call_proposes_a_tree_as_deep_as_a_block(scene, held):
 
 def test_the_next_call_judges_guesses_and_looks_ahead_of_the_likeliest(scene):
     """Behind nodes of the view by what a level computes, behind its own proposals by a block from the deepest node."""
-    nodes, logp = [], 0.0
-    for depth, token in enumerate([50, 60, 70, 80]):
-        nodes.append(NodeView(depth + 1, depth, token, 12 + depth, logp := logp - 0.1))
-    drafter = scene.drafter(nodes=60, breadth=2)
+    nodes, chain, logp = [], [], 0.0
+    for depth in range(4):
+        chain.append(int(scene.next_token([*TOKENS, *chain], range(11)).argmax()))
+        nodes.append(NodeView(depth + 1, depth, chain[-1], 12 + depth, logp := logp - 0.1))
+    drafter = scene.drafter(nodes=500, breadth=12, least_probability=1e-20)
     drafter.draft(TreeView(tuple(TOKENS), ()), [scene.frame(0, 11)])
     proposals = drafter.draft(TreeView(tuple(TOKENS), tuple(nodes)))
-    chain = [50, 60, 70, 80]
     judged = [each for each in proposals if each.parent >= 0]
     behind = [each for each in proposals if each.parent < 0 and proposals[-each.parent - 1].parent == 4]
     assert {each.parent for each in judged} >= {0, 4}

@@ -103,12 +103,14 @@ def test_levels_are_drafted_from_their_own_predictions(of_layers):
     drafter = of_layers.drafter(breadth=60)
     known = range(11)
     drafter.draft(TreeView(TOKENS, ()), [of_layers.frame(0, 11)])
-    first = (NodeView(1, 0, 50, 12, -0.1), NodeView(2, 0, 60, 12, -0.2))
+    one, other = of_layers.expected(TOKENS, known).topk(2).indices.tolist()
+    first = (NodeView(1, 0, one, 12, -0.1), NodeView(2, 0, other, 12, -0.2))
     proposals = drafter.draft(TreeView(TOKENS, first))
     assert {each.parent for each in proposals} <= {0, 1, 2}
-    second = (*first, NodeView(3, 1, 70, 13, -0.3), NodeView(4, 2, 70, 13, -0.4))
+    behind = [int(of_layers.expected((*TOKENS, token), known).argmax()) for token in (one, other)]
+    second = (*first, NodeView(3, 1, behind[0], 13, -0.3), NodeView(4, 2, behind[1], 13, -0.4))
     proposals = drafter.draft(TreeView(TOKENS, second))
-    for parent, path in ((1, (50,)), (2, (60,)), (3, (50, 70)), (4, (60, 70))):
+    for parent, path in ((1, (one,)), (2, (other,)), (3, (one, behind[0])), (4, (other, behind[1]))):
         if any(each.parent == parent for each in proposals):
             assert_proposed(proposals, parent, of_layers.expected((*TOKENS, *path), known))
     assert {3, 4} & {each.parent for each in proposals}
@@ -176,7 +178,7 @@ def test_a_rewritten_history_forgets_its_state(scene):
 def test_after_one_token_nothing_is_likely_and_the_tree_begins_with_the_second(scene):
     drafter = scene.drafter(least_probability=0.02)
     assert drafter.draft(TreeView(TOKENS[:1], ())) == []
-    drafter = scene.drafter()
+    drafter = scene.drafter(breadth=2 * VOCAB, nodes=2 * VOCAB)
     drafter.draft(TreeView(TOKENS[:1], ()))
     proposals = drafter.draft(TreeView(TOKENS[:1], (NodeView(1, 0, TOKENS[1], 1, -0.1),)))
     assert_proposed([each for each in proposals if each.parent == 1], 1, scene.expected(TOKENS[:2], ()))

@@ -3,6 +3,7 @@ siblings are drawn; and know whose proposals were committed."""
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -41,9 +42,10 @@ class Scripted:
         return proposals
 
 
-def paths_of(proposals):
-    """Behind the root, with cumulative log-probabilities."""
-    paths, found = {0: ((), 0.0)}, {}
+def paths_of(proposals, nodes=None):
+    """Behind the root, with cumulative log-probabilities; from `nodes` of the tree, whose paths are by id, counted from
+    there."""
+    paths, found = {0: ((), 0.0)} | {id_: (path, 0.0) for id_, path in (nodes or {}).items()}, {}
     for index, each in enumerate(proposals, start=1):
         above, logp = paths[each.parent]
         paths[-index] = (*above, each.token), logp + each.logp
@@ -113,6 +115,26 @@ def test_a_member_that_copies_takes_the_room_of_what_is_less_likely_where_anothe
     merged.expansion = Expansion(nodes=3)
     found = paths_of(merged.draft(TreeView((3, 4, 5, 8, 4, 6, 1), ())))
     assert found.keys() == {(3,), (3, 4), (3, 4, 5)}
+
+
+def test_what_a_member_thinks_of_anothers_node_now_counts_for_all():
+    """It knows nodes anew in each call, as draft state arrives: what it refutes is not continued."""
+
+    class Judge(Scripted):
+        def draft(self, view, states=()):
+            nodes = (node._replace(logp=self.opinion) for node in view.nodes)
+            self.judged = replace(view, nodes=tuple(nodes))
+            return super().draft(view, states)
+
+    prompt = (3, 4, 5, 6, 7, 8, 9, 2)
+    continued = {}
+    for opinion in (HALF, 8 * HALF):
+        judge = Judge("moa", {(3, 20): 2 * HALF})
+        judge.opinion = opinion
+        view = TreeView(prompt, (NodeView(1, 0, 3, len(prompt), HALF),))
+        continued[opinion] = paths_of(MergedDrafter([judge], [LookupDrafter()]).draft(view), {1: (3,)})
+    assert (3, 4) in continued[HALF]
+    assert (3, 4) not in continued[8 * HALF]
 
 
 def test_the_member_that_proposes_most_of_what_is_committed_becomes_the_host():

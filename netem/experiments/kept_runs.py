@@ -54,10 +54,13 @@ def _timed(experiment: str, *needs: str) -> KeptRun:
 
 
 _EVERY_DRAFT = (
-    *("lookup", "lookahead", "ouroboros", "medusa", "clover", "hydra", "independent", "glide"),
-    *("eagle", "tandem", "eagle3"),
-    *("moa", "moa:0+lookup", "moa:0+lookahead", "moa:0+ouroboros", "block", "block+lookup"),
+    *("lookup", "lookahead", "ouroboros", "medusa", "clover", "hydra"),
+    *("independent", "independent+lookup", "independent+lookahead", "independent+ouroboros"),
+    *("glide", "eagle", "tandem", "eagle3"),
+    *("moa", "moa:0+lookup", "moa:0+lookahead", "moa:0+ouroboros", "moa:0+independent", "block", "block+lookup"),
 )
+_ALONE = ("lookup", "eagle3", "moa:0", "moa:1", "moa:3", "moa:0+lookup", "block", "block+lookup")
+"""Those that are compared over links that break."""
 _ABLATED = ("eagle", "moa-published", "moa-ca", "moa-lsa", "moa-mixture", "moa:1", "moa:3")
 
 RUNS: tuple[KeptRun, ...] = (
@@ -65,7 +68,9 @@ RUNS: tuple[KeptRun, ...] = (
     KeptRun("ablation", "ablation", drafts=_ABLATED, needs=(ABLATION,)),
     *map(_plain, ("quality", "trees", "messages", "states", "sampling", "weights", "formula")),
     *map(_plain, ("network", "first-token", "load", "frontier", "sets", "controller", "draft-choice")),
-    *map(_plain, ("disconnect", "reconnect", "flapping", "conformance", "families", "ranks", "law")),
+    KeptRun("disconnect", "disconnect", drafts=_ALONE),
+    KeptRun("reconnect", "reconnect", drafts=_ALONE),
+    *map(_plain, ("flapping", "conformance", "families", "ranks", "law")),
     *map(_plain, ("capacity", "capacity-failures", "mixed")),
     _plain("exactness", DATA),
     _plain("coupled", DATA),

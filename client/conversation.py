@@ -305,14 +305,15 @@ class Conversation:
 
     async def _draft(self, record: AnswerRecord) -> None:
         """Returns where an answer that is drafted offline has come to its end."""
-        wait = OfflineWait(self._loop.session.passes)
-        while True:
+        drafter, wait, has_waited = self._drafter, OfflineWait(self._loop.session.passes), True
+        while not self._has_ended_offline:
             self._changed.clear()
-            if self._has_ended_offline:
-                return
+            if drafter is not None and has_waited:
+                drafter.rested()
             step = self._loop.begin_step()
-            if step is not None and self._drafter is not None:
-                await self._draft_level(self._drafter, step, record)
+            has_waited = step is None
+            if step is not None and drafter is not None:
+                await self._draft_level(drafter, step, record)
             elif self._link.is_good:
                 await self._changed.wait()
             elif not await self._wait_for_server(wait):

@@ -15,14 +15,22 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The measured duration of a computation, in seconds, and whether it exceeded the stated cost."""
+    """The measured duration of a computation, in seconds, and whether its stated cost was exceeded."""
 
     seconds: float
     overran: bool
 
 
 class Worker(Protocol):
-    """Runs one computation at a time, off the event loop."""
+    """Runs one computation at a time, off the event loop.
+
+    A stated cost includes what its caller does before: it counts from the end of the computation before, or from
+    `rested`.
+    """
+
+    def rested(self) -> None:
+        """The caller waited until now for something to compute."""
+        ...
 
     async def run(
         self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
@@ -46,27 +54,31 @@ class PacedThread:
 
     def __init__(self, name: str):
         self._executor = ThreadPoolExecutor(1, name)
+        self._since_s = time.perf_counter()  # the next computation's cost counts from then
+
+    def rested(self) -> None:
+        self._since_s = time.perf_counter()
 
     async def run(
         self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
     ) -> tuple[Result, Timed]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, run_paced, cost_s, compute, before)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, cost_s, compute, before)
 
     def close(self) -> None:
         self._executor.shutdown()
 
-
-def run_paced(
-    cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
-) -> tuple[Result, Timed]:
-    """Computes, and blocks the calling thread until the stated cost has passed: an event loop's timers would be up to
-    a millisecond late."""
-    begun = time.perf_counter()
-    if before is not None:
-        before()
-    result = compute()
-    seconds = time.perf_counter() - begun
-    if seconds < cost_s:
-        time.sleep(cost_s - seconds)
-    return result, Timed(seconds, overran=0 < cost_s < seconds)
+    def _run(
+        self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None
+    ) -> tuple[Result, Timed]:
+        """Computes, and blocks this thread until the stated cost has passed: an event loop's timers would be up to a
+        millisecond late."""
+        begun_s = time.perf_counter()
+        if before is not None:
+            before()
+        result = compute()
+        ended_s = time.perf_counter()
+        left_s = self._since_s + cost_s - ended_s
+        if left_s > 0:
+            time.sleep(left_s)
+        self._since_s = time.perf_counter()
+        return result, Timed(ended_s - begun_s, overran=left_s < 0 < cost_s)

@@ -133,6 +133,7 @@ class Engine:
                 exports = self.sessions.claim_state()
                 if batch is None and not exports:
                     await self._wait()
+                    worker.rested()
                     continue
                 make = partial(self._make_state, exports, loop)
                 if batch is None:
@@ -156,6 +157,7 @@ class Engine:
                 asked = self.sessions.claim_draft_task()
                 if asked is None:
                     await self._draft_may_be_due.wait()
+                    worker.rested()
                     continue
                 begun = self._clock()
                 level, timed = await worker.run(self._pace.per_level, partial(_draft, asked, drafter_factory))

@@ -25,13 +25,17 @@ class Levels:
 
 
 class PacedDrafter:
-    """Each level takes at least `pace` seconds; 0 states none."""
+    """Each level takes at least `pace` seconds, from the end of the one before or from `rested`; 0 states none."""
 
     def __init__(self, drafter: Drafter, pace: float, make_worker: WorkerFactory):
         self.levels = Levels()
         self._drafter = drafter
         self._pace = pace
         self._worker = make_worker("drafter")
+
+    def rested(self) -> None:
+        """The caller waited until now for something to draft."""
+        self._worker.rested()
 
     async def draft(self, view: TreeView, states: Sequence[State], expansion: Expansion) -> Sequence[Proposal]:
         """One level within the bounds of `expansion`. A cancelled call leaves it running, and the next one waits for

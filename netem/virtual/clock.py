@@ -72,6 +72,9 @@ class VirtualWorker:
     def __init__(self, name: str):
         self._free_at = 0.0
 
+    def rested(self) -> None:
+        """Changes nothing: what a caller does takes no virtual time."""
+
     async def run(
         self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
     ) -> tuple[Result, Timed]:

@@ -51,15 +51,21 @@ def one_level(sessions: Sessions, helpers: Helpers, seconds: float = 0.001) -> S
 
 
 class InPlace:
-    """A worker that computes in the calling task. Records the costs of its tasks under the thread's name."""
+    """A worker that computes in the calling task. Records the costs of its tasks under the thread's name, and counts
+    the rests before the first task and between two."""
 
     def __init__(self, costs: dict[str, list[float]], name: str):
         self._costs = costs.setdefault(name, [])
+        self.rests = [0]
+
+    def rested(self) -> None:
+        self.rests[-1] += 1
 
     async def run(
         self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
     ) -> tuple[Result, Timed]:
         self._costs.append(cost)
+        self.rests.append(0)
         if before is not None:
             before()
         return compute(), Timed(0.0, overran=False)

@@ -302,6 +302,26 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
     assert costs["assistant"] == [0.125] * len(helpers.views) != []
 
 
+async def test_what_follows_a_pass_at_once_is_part_of_the_next_ones_cost_and_a_wait_is_not() -> None:
+    workers: list[InPlace] = []
+
+    def make_worker(name: str) -> InPlace:
+        workers.append(InPlace({}, name))
+        return workers[-1]
+
+    engine = Engine(new_sessions(server_drafts=False), FakeTarget(), Pace(), make_worker=make_worker)
+    running = asyncio.create_task(engine.run())
+    for prompt in ([3, 1], [4, 1]):
+        await asyncio.sleep(0)
+        client = ClientSession(uuid4().hex, LIMITS)
+        wire = EngineWire(engine)
+        await asyncio.wait_for(play(client, wire, client.open(prompt, Settings(40, idle="eager")), nothing), 10)
+    running.cancel()
+    (worker,) = workers
+    begun = [number for number, rests in enumerate(worker.rests[:-1]) if rests]
+    assert begun == [0, len(truth_of([3, 1]))]
+
+
 async def test_a_server_that_cannot_draft_makes_no_worker_for_it() -> None:
     costs: dict[str, list[float]] = {}
     engine = Engine(new_sessions(server_drafts=False), FakeTarget(), Pace(), make_worker=partial(InPlace, costs))

@@ -77,6 +77,13 @@ def test_a_run_on_its_plateau_may_be_made_longer(feed: CorpusBatches, tmp_path: 
         assert torch.equal(one, other)
 
 
+def test_a_run_ends_after_its_time_at_a_rate_of_zero() -> None:
+    settings = TargetLoopSettings(tokens=1000, warmup_steps=1, seconds=60.0)
+    rates = [rate_factor(settings, TargetProgress(9, seconds, tokens=100)) for seconds in (0.0, 48.0, 59.9, 61.0)]
+    assert rates == pytest.approx([1.0, 0.5, 0.004, 0.0], abs=1e-3)
+    assert [settings.left(TargetProgress(9, *done)) for done in ((61.0, 100), (0.0, 1000))] == [0.0, 0.0]
+
+
 def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: CorpusBatches) -> None:
     model = new_model(TINY, feed.tokenizer, seed=1)
     muon, adamw = new_optimisers(model, TargetLoopSettings(tokens=1), torch.float32)

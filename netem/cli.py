@@ -201,6 +201,7 @@ def run(
     llama_server: Annotated[
         Path | None, typer.Option("--llama-server", metavar="FILE", help="llama.cpp's server; else the one on PATH.")
     ] = None,
+    device: Annotated[str, typer.Option(help="Of the target: cpu or cuda, for experiments that run on both.")] = "cpu",
 ) -> None:
     """Run an experiment and write its results."""
     from common.programs.extras import require_extra
@@ -211,7 +212,7 @@ def run(
     from netem.commands.run import run_experiment
 
     chosen_parts = tuple(draft or ()), tuple(target or ()), tuple(apps or ())
-    request = Request(seed, quick, data, models, *chosen_parts, llama_server)
+    request = Request(seed, quick, data, models, *chosen_parts, llama_server, device)
     if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 

@@ -28,4 +28,4 @@ def half_on_gpu(device: str) -> torch.dtype:
 
 
 def device_name(device: str) -> str:
-    return "one core" if torch.device(device).type == "cpu" else torch.cuda.get_device_name(device)
+    return "the processor" if torch.device(device).type == "cpu" else torch.cuda.get_device_name(device)

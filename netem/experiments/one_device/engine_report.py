@@ -53,14 +53,14 @@ class Measured:
 
     shape: str
     device: str = "cpu"
-    device_name: str = "one core"
+    device_name: str = "the processor"
     dtype: str = "float32"
 
     @property
     def clock(self) -> str:
         """Which time is meant."""
         if self.device == "cpu":
-            return f"processor time of {self.device_name}"
+            return "processor time of one core"
         return f"time on {self.device_name}, each taken when all that was launched had ended"
 
 

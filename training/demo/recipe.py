@@ -153,7 +153,7 @@ def train_target(
     if warm_start is not None:
         model.load_state_dict(load_model(warm_start)[0].state_dict())
     model.to(device)
-    if device == "cpu":  # compiling for a GPU takes longer than it saves in a run of minutes
+    if device == "cpu" and loop.seconds == math.inf:  # compiling takes longer than it saves in a run of minutes
         compile_layers(model)
     progress = run(
         model, feed.batch, answer_loss, loop, work.checkpoint, lambda now: watcher.progress(now, loop.tokens)

@@ -31,6 +31,7 @@ _PLAIN = "none"
 
 
 FULL = Workload(prompts=8, tokens=96)
+ON_GPU = Workload(prompts=2, tokens=96)  # a minute or two
 QUICK = Workload(prompts=1, tokens=24)
 
 
@@ -45,7 +46,7 @@ class DraftScore:
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    workload = QUICK if request.quick else FULL
+    workload = QUICK if request.quick else FULL if request.device == "cpu" else ON_GPU
     paths, drafts = find_model_paths(request), find_drafts(request)
     prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts, request.device) as bench:

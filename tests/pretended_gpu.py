@@ -108,6 +108,7 @@ def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr("torch.cuda.device_count", lambda: 1)
         patch.setattr("torch.cuda.mem_get_info", lambda *_: (1 << 36, 1 << 36))
         patch.setattr("torch.cuda.get_device_capability", lambda *_: (9, 0))
+        patch.setattr("torch.cuda.is_bf16_supported", lambda *_, **__: True)
         patch.setattr(attention_kernels, "_fused_on_cuda", _fused)
         yield
 

@@ -43,8 +43,9 @@ async def measure(request: Request, advance: Advance) -> Report:
     targets = chosen_targets(request.targets or ((TARGETS[0].dimensions.name,) if request.quick else ()), request.quick)
     drafts = [*_chosen("draft", {each.name: each for each in DRAFTS}, request.drafts).values()]
     backend, device = await choose_backend("auto"), request.device
-    # A GPU computes in half precision, and what a client does is measured beside a server on a CPU.
-    considered, all_modes = ([STORED], (AS_IS,)) if device != "cpu" else (list(NUMBER_BYTES), MODES)
+    # On a GPU the server is what is measured, in half precision: the client is the same as beside a CPU.
+    is_narrow = request.quick or device != "cpu"
+    considered, all_modes = ([STORED], (AS_IS,)) if is_narrow else (list(NUMBER_BYTES), MODES)
     fitting = {name: [each for each in considered if _fits(targets[name], drafts, each, device)] for name in targets}
     advance("processes without weights", 0.0)
     with made(shrunk(TARGETS[0]), drafts, request.seed, whole=True) as folder:

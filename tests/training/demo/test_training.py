@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from tests.pretended_gpu import GPU, pretended_gpu
 from training.demo.answering import greedy_answers
 from training.demo.architecture import Shape, new_model
 from training.demo.batching import CorpusBatches, group, to_batch
@@ -82,6 +83,16 @@ def test_a_run_ends_after_its_time_at_a_rate_of_zero() -> None:
     rates = [rate_factor(settings, TargetProgress(9, seconds, tokens=100)) for seconds in (0.0, 48.0, 59.9, 61.0)]
     assert rates == pytest.approx([1.0, 0.5, 0.004, 0.0], abs=1e-3)
     assert [settings.left(TargetProgress(9, *done)) for done in ((61.0, 100), (0.0, 1000))] == [0.0, 0.0]
+
+
+def test_a_run_leaves_nothing_on_the_cpu(feed: CorpusBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = new_model(TINY, feed.tokenizer, seed=1)
+    before = [parameter.clone() for parameter in model.parameters()]
+    with pretended_gpu(monkeypatch):
+        torch.nn.Module.to(model, GPU)
+        run(model, feed.batch, answer_loss, TargetLoopSettings(600, warmup_steps=1), tmp_path / "run.pt")
+        assert all(parameter.is_cuda for parameter in model.parameters())
+    assert not any(map(torch.equal, model.parameters(), before))
 
 
 def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: CorpusBatches) -> None:

@@ -58,7 +58,8 @@ class _PretendedGpu(TorchFunctionMode):
         here, there = ([each for each in tensors if is_on_gpu(each) is side] for side in (False, True))
         if there and name in ("numpy", "__array__"):
             raise MixedDevicesError(f"{name}() of a tensor on a GPU")
-        if name in ("__getitem__", "__setitem__") and there and not is_on_gpu(args[0]):
+        # Values may be copied over; indices lie where what they index does, or on the CPU.
+        if name in ("__getitem__", "__setitem__") and not is_on_gpu(args[0]) and any(map(is_on_gpu, _tensors(args[1]))):
             raise MixedDevicesError(f"{name} of a tensor on the CPU with one on a GPU")
         # Numbers, which are tensors without dimensions, may come from a CPU.
         if there and name not in _CROSSING and any(each.dim() for each in here):
@@ -84,11 +85,10 @@ def _without_gpu(
         named = [torch.device(each) for each in args[1:] if isinstance(each, torch.device | str)]
         like = [GPU if is_on_gpu(each) else _CPU for each in args[1:] if isinstance(each, torch.Tensor)]
         wanted = next(iter((*named, *like)), wanted)
-        args = tuple(_CPU if isinstance(each, torch.device | str) and wanted == GPU else each for each in args)
-    if wanted is not None and wanted.type == "cuda":
-        wanted = GPU
-        kwargs = {key: _CPU if key == "device" else value for key, value in kwargs.items()}
-    return wanted, args, kwargs
+    if wanted is None or wanted.type != "cuda":
+        return wanted, args, kwargs
+    args = tuple(_CPU if isinstance(each, torch.device | str) else each for each in args)
+    return GPU, args, {key: _CPU if key == "device" else value for key, value in kwargs.items()}
 
 
 @contextmanager
@@ -109,6 +109,8 @@ def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr("torch.cuda.mem_get_info", lambda *_: (1 << 36, 1 << 36))
         patch.setattr("torch.cuda.get_device_capability", lambda *_: (9, 0))
         patch.setattr("torch.cuda.is_bf16_supported", lambda *_, **__: True)
+        patch.setattr("torch.cuda.get_device_name", lambda *_: "a pretended GPU")
+        patch.setattr("torch.cuda.synchronize", lambda *_: None)
         patch.setattr(attention_kernels, "_fused_on_cuda", _fused)
         yield
 

@@ -17,6 +17,7 @@ from netem.experiments.one_device import bench
 from netem.experiments.one_device.bench import PAPER_TREE, open_bench
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.prompts import choose
+from netem.experiments.references import reference_answer
 from server.passes import target as passes
 from server.passes.target import load_target
 from tests.common.models.varlen import Varlen
@@ -87,6 +88,16 @@ def test_a_servers_target_is_whole_on_its_device(
 
     on_cpu, on_gpu = both(monkeypatch, run)
     torch.testing.assert_close(on_gpu, on_cpu, rtol=0, atol=0.1 if _is_half(getattr(torch, dtype)) else 1e-4)
+
+
+def test_what_transformers_generates_for_comparison_is_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = shipped_family("demo").target
+
+    def run(device: str) -> object:
+        return reference_answer(load_on_cpu_first(target, device), [5, 6, 7], (4,), 4).answer
+
+    on_cpu, on_gpu = both(monkeypatch, run)
+    assert on_gpu == on_cpu
 
 
 def test_the_pretence_refuses_what_a_gpu_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ between two views is a sequence without queries, for which no block is launched.
 of the same slots, which are one sequence with the queries of all, and views that overlap, which take several launches.
 
 It may not know segments or how a layout came about. No machine with a GPU has run it yet: what is tested is that its
-offsets, given to the same function in plain torch, lead to the results of one call for each view.
+offsets, given to the same function in plain torch, lead to the results of one call for each view. So the kernel
+is tried first.
 """
 
 import logging

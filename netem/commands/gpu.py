@@ -53,13 +53,13 @@ class Kept:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, out: Path, source: SourceTree) -> "Kept":
-        """Raises MisuseError for a folder with parts of another commit."""
+    def open(cls, out: Path, source: SourceTree, *, rehearsed: bool = False) -> "Kept":
+        """Raises MisuseError for a folder with parts of another commit, unless they are `rehearsed`: no results."""
         prepare(out)
         if not (out / KEPT).is_file():
             return cls(out, source)
         told = json.loads((out / KEPT).read_text(encoding="utf-8"))
-        if SourceTree(**told["source"]) != source:
+        if not rehearsed and SourceTree(**told["source"]) != source:
             raise MisuseError(f"{out} holds parts of another commit: choose another folder")
         outcomes = {
             name: Outcome(**each | {"state": each["state"] and State(each["state"])})
@@ -102,7 +102,7 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
     source = source_tree()
     if source.uncommitted_changes and not rehearsed:
         raise MisuseError("the working tree has uncommitted changes, which no commit could name: commit them first")
-    kept = Kept.open(out, source)
+    kept = Kept.open(out, source, rehearsed=rehearsed)
     (out / LOGS).mkdir(exist_ok=True)
     deadline = time.monotonic() + call_seconds
     with _background(out) as background:

@@ -122,6 +122,8 @@ def test_parts_of_two_commits_are_not_mixed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(gpu, "source_tree", lambda: SourceTree("c0ffee", True))
     with pytest.raises(MisuseError, match="uncommitted changes"):
         run([part("one", "pass")], tmp_path)
+    rehearsed = run_parts([part("one", "pass"), part("two", "pass")], tmp_path / "out", math.inf, rehearsed=True)
+    assert list(rehearsed.states) == ["one", "two"]
 
 
 def test_what_is_kept_after_each_part_can_be_read_again(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def train_target(
     model = new_model(shape, feed.tokenizer, feed.corpus.seed)
     if warm_start is not None:
         model.load_state_dict(load_model(warm_start)[0].state_dict())
-    model.to(device)
+    torch.nn.Module.to(model, device)
     if device == "cpu" and loop.seconds == math.inf:  # compiling takes longer than it saves in a run of minutes
         compile_layers(model)
     progress = run(

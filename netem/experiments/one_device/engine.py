@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ from transformers import (
     GenerationConfig,
     LlamaConfig,
     PreTrainedConfig,
-    PreTrainedModel,
 )
 
 from common.models.packed import PackedModel
@@ -88,8 +88,10 @@ async def measure(request: Request, advance: Advance) -> Report:
             )
             measured.append(engine.measure(point))
         del engine
-    of = "; ".join(dict.fromkeys(map(_in_words, shapes)))
     numbers = str(half_on_gpu(request.device)).removeprefix("torch.")
+    of = "; ".join(dict.fromkeys(map(_in_words, shapes)))
+    if numbers != "float32":
+        of += ", passes as with --fast"
     # The bounds are those of one core.
     judged = not request.quick and not request.targets and request.device == "cpu"
     return make_report(measured, Measured(of, request.device, device_name(request.device), numbers), judged=judged)
@@ -142,11 +144,10 @@ class _Engine:
             held.normal_()
         self._read = torch.ones(_BANDWIDTH_BYTES // 4, device=self._device)
 
-    def _new_model(self, config: PreTrainedConfig) -> PreTrainedModel:
+    def _new_model(self, config: PreTrainedConfig) -> Any:
+        make: Any = AutoModelForCausalLM.from_config
         with self._device:
-            model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-                deepcopy(config), dtype=self._dtype
-            )
+            model = make(deepcopy(config), dtype=self._dtype)
         return model.requires_grad_(False).train(False)
 
     def measure(self, point: Point) -> PointTimes:

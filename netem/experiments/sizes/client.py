@@ -4,6 +4,7 @@ It may not know how targets and draft models were made, or what becomes of the n
 """
 
 import asyncio
+import math
 import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -113,8 +114,10 @@ def draft_alone(kind: str, config: DrafterConfig) -> ClientReading:
 
 
 def _level_seconds(drafter: Drafter, vocabulary: int) -> float:
+    """0 for a drafter that computes nothing below text that does not repeat itself."""
     drafter.expansion = TREE
-    return level_seconds(drafter, vocabulary, time.thread_time)
+    seconds = level_seconds(drafter, vocabulary, time.thread_time)
+    return seconds if math.isfinite(seconds) else 0.0
 
 
 def pass_seconds(setup: ClientSetup, prompt: str, server: int, on_gpu: bool) -> float:

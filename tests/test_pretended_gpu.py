@@ -2,6 +2,8 @@
 real one too, where there is one."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from common.models.shipped import shipped_family
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.rounds import RoundsAnswer
+from common.weight_only.files import quantise_directory
+from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.experiment import Request
 from netem.experiments.one_device import bench
 from netem.experiments.one_device.bench import PAPER_TREE, open_bench
@@ -58,6 +62,25 @@ def answer(device: str, draft: ComparedDraft, rule: str = "greedy", sampling: Sa
 @pytest.mark.parametrize("name", DRAFTS)
 def test_a_drafter_and_its_state_stay_on_the_targets_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     on_cpu, on_gpu = both(monkeypatch, lambda device: answer(device, DRAFTS[name]))
+    assert on_gpu == on_cpu
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != AS_IS])
+def test_weights_in_few_bits_are_multiplied_where_the_drafter_is(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, paths = DRAFTS["moa, N=1"], find_model_paths(SHIPPED)
+    prompt = choose(paths.prompts, 1, seed=0)["code"][0]
+
+    def run(device: str) -> object:
+        with open_bench(paths, [draft], device) as opened:
+            own = draft.directory
+            quantised = tmp_path / device.replace(":", "-")
+            quantise_directory(opened.bundles[own], mode, quantised)
+            few_bits = replace(opened, bundles={own: quantised})
+            return few_bits.answer(draft, PAPER_TREE, opened.tokens(prompt), 4).rounds.tokens
+
+    on_cpu, on_gpu = both(monkeypatch, run)
     assert on_gpu == on_cpu
 
 

@@ -2,8 +2,8 @@
 them comes next. Pure; it starts nothing.
 
 The target trains in the background, whenever no timed part runs: beside the tests, which nobody times, and between and
-after the timed parts, for which it is halted. So it gets what the others leave of the whole time: 20 minutes of 38, and
-of 25 as many as `training_minutes` says.
+after the timed parts, for which it is halted. So it gets what the others leave of the whole time: 10 minutes of 25, 20
+of 35.
 """
 
 from collections.abc import Collection, Mapping, Sequence

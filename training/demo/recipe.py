@@ -110,7 +110,7 @@ def train_demo(
     warm_start: Path | None = None,
     device: str = "cpu",
 ) -> Scores:
-    """Leave `target/` and `prompts.jsonl` under `out`, and return what was measured on the target, on the CPU.
+    """Leave `target/` and `prompts.jsonl` under `out`, and return what was measured on the target.
 
     With `warm_start`, a target folder of an earlier run, its tokenizer and weights are where this run begins.
     """
@@ -124,6 +124,7 @@ def train_demo(
     feed = CorpusBatches(corpus, tokenizer, shape.batch_tokens)
     trained = train_target(shape, feed, settings.loop(), work, out, watcher, warm_start, device)
     target, _ = load_model(out / "target")
+    torch.nn.Module.to(target, device)
     scores = evaluate(target, tokenizer, settings.judged, watcher.stage)
     write_prompts(out / "prompts.jsonl")
     card = target_card(trained, scores, corpus.seed, list(public))

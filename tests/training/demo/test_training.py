@@ -15,6 +15,8 @@ from training.demo.answering import greedy_answers
 from training.demo.architecture import Shape, new_model
 from training.demo.batching import CorpusBatches, group, to_batch
 from training.demo.corpus import Corpus, sample_texts
+from training.demo.evaluate import reference_loss
+from training.demo.prompts import HeldOut
 from training.demo.recipe import answer_loss
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import Encoded, train_tokenizer
@@ -88,10 +90,15 @@ def test_a_run_ends_after_its_time_at_a_rate_of_zero() -> None:
 def test_a_run_leaves_nothing_on_the_cpu(feed: CorpusBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = new_model(TINY, feed.tokenizer, seed=1)
     before = [parameter.clone() for parameter in model.parameters()]
+    monkeypatch.setattr("training.demo.answering.LONGEST_ANSWER_TOKENS", 3)
     with pretended_gpu(monkeypatch):
         torch.nn.Module.to(model, GPU)
         run(model, feed.batch, answer_loss, TargetLoopSettings(600, warmup_steps=1), tmp_path / "run.pt")
         assert all(parameter.is_cuda for parameter in model.parameters())
+        (answer,) = greedy_answers(model, feed.tokenizer, ["Hello"])
+        item = HeldOut("chat", "none", "Hello", "Hello to you.")
+        assert reference_loss(model, feed.tokenizer, [item]) > 0
+    assert answer.prompt_ids
     assert not any(map(torch.equal, model.parameters(), before))
 
 

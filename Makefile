@@ -12,11 +12,13 @@ MUTATE_OPTIONS ?=
 MUTMUT := build/mutmut
 RESULTS ?= runs/results
 RESULTS_OPTIONS ?=
+GPU ?= runs/gpu
+GPU_OPTIONS ?=
 
 # Some containers keep Python from writing bytecode. Each process of the tests would compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo wheel test lint audit fuzz mix mutate results proto
+.PHONY: install demo wheel test lint audit fuzz mix mutate results gpu proto
 
 install: $(INSTALLED)
 
@@ -74,6 +76,11 @@ $(MUTMUT): hashes/mutation.txt
 # experiments need: RESULTS_OPTIONS="--data DIR --apps DIR --ablation DIR".
 results: install
 	$(BIN)/outrider-lab results --out $(RESULTS) $(RESULTS_OPTIONS)
+
+# On a machine with a GPU, 25 minutes; GPU_OPTIONS="--call-minutes 9" ends a call by then, and the next one goes on.
+# GPU_OPTIONS=--rehearse does all of it in small on a CPU.
+gpu: install
+	$(BIN)/outrider-lab gpu --out $(GPU) $(GPU_OPTIONS)
 
 proto: install
 	$(BIN)/python -m grpc_tools.protoc -Icommon/rpc/generated=proto --python_out=. --pyi_out=. \

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from netem.links.profile import LinkProfile
 
 
+UNFINISHED = 3
+"""The exit code of a command that is to be called again."""
+
 app = new_app(
     "Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
 )
@@ -201,6 +204,7 @@ def run(
     llama_server: Annotated[
         Path | None, typer.Option("--llama-server", metavar="FILE", help="llama.cpp's server; else the one on PATH.")
     ] = None,
+    device: Annotated[str, typer.Option(help="Of the target: cpu or cuda, for experiments that run on both.")] = "cpu",
 ) -> None:
     """Run an experiment and write its results."""
     from common.programs.extras import require_extra
@@ -211,7 +215,7 @@ def run(
     from netem.commands.run import run_experiment
 
     chosen_parts = tuple(draft or ()), tuple(target or ()), tuple(apps or ())
-    request = Request(seed, quick, data, models, *chosen_parts, llama_server)
+    request = Request(seed, quick, data, models, *chosen_parts, llama_server, device)
     if not run_experiment(chosen, request, out):
         exit_with("outrider-lab", f"the run is not valid; {out / 'table.md'} says why", FAILURE)
 
@@ -285,6 +289,43 @@ def run_all(
     outside = {APPS: apps or []} | {option: [path] if path else [] for option, path in single.items()}
     if not make_results(RUNS, out, outside, replace, only or ()):
         exit_with("outrider-lab", f"not every result in {out} is there and valid", FAILURE)
+
+
+@app.command("gpu")
+def run_gpu(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Gets a folder for each experiment, and summary.md.")
+    ],
+    minutes: Annotated[
+        float | None, typer.Option(min=1, help="Of the whole; what other parts leave, a target trains. [default: 25]")
+    ] = None,
+    call_minutes: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="End this call by then; called again, it goes on. [default: (when all is done)]"),
+    ] = None,
+    rehearse: Annotated[bool, typer.Option("--rehearse", help="All of it in small, on the CPU, in minutes.")] = False,
+) -> None:
+    """Run the tests and experiments that need a GPU; what is finished is kept. Exits with 3 where parts are left."""
+    import math
+    from dataclasses import replace
+
+    from common.models.placement import parse_device
+    from common.programs.extras import require_extra
+    from netem.experiments.gpu_parts import GPU, REHEARSAL, USABLE, make_parts
+
+    require_extra("lab", "an experiment")
+    from netem.commands.gpu import run_parts
+
+    scale = REHEARSAL if rehearse else GPU
+    scale = scale if minutes is None else replace(scale, minutes=minutes)
+    parse_device(scale.device)
+    parts = make_parts(scale, out.resolve(), out.resolve().with_name(f"{out.name}.work"))
+    kept = run_parts(parts, out, math.inf if call_minutes is None else 60 * call_minutes, rehearsed=rehearse)
+    typer.echo((out / "summary.md").read_text(encoding="utf-8"))
+    if len(kept.states) < len(parts):
+        exit_with("outrider-lab", "not all parts have run; the same command goes on with them", UNFINISHED)
+    if not set(kept.states.values()) <= set(USABLE[:1]):
+        exit_with("outrider-lab", f"not every part ended well; {out / 'summary.md'} says why", FAILURE)
 
 
 def _profile(name: str, up_trace: Path | None, down_trace: Path | None) -> "LinkProfile":

@@ -49,3 +49,8 @@ def _no_journal_of_another_test() -> Iterator[None]:
 def pytest_configure() -> None:
     """Where tests run in the background, Ctrl-C may be ignored, which every program that they start would inherit."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("cuda") is not None and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")

@@ -7,6 +7,7 @@ imported when their command runs, so that `--help` is quick.
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -60,6 +61,12 @@ def demo(
         Path | None,
         typer.Option(help="Folder of a target to go on from, with its tokenizer; without it, from nothing."),
     ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="End after so much training, if --tokens are not reached before.")
+    ] = None,
+    shape: Annotated[str, typer.Option(help="shipped, or large: 150 M parameters, for a GPU.")] = "shipped",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    judged: Annotated[int, typer.Option(min=4, help="Held-out prompts of each category that judge it.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of data and weights; a second stage needs another one.")] = 7,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
@@ -72,18 +79,29 @@ def demo(
         raise MisuseError(f"--out {out} is a file: choose a folder")
     # Threads must sleep while they wait: beside other work, spinning ones cost more than half of the speed.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from common.models.placement import parse_device
+    from training.demo.architecture import SHAPES
     from training.demo.recipe import DemoSettings, Watcher, train_demo
     from training.progress import TrainingBar
 
+    parse_device(device)
+    if shape not in SHAPES:
+        raise MisuseError(f"there is no shape '{shape}': choose from {', '.join(SHAPES)}")
     with TrainingBar() as bar:
         watcher = Watcher(
             bar.stage,
             lambda now, wanted: bar.advance(now.tokens, wanted, now.loss, now.tokens / max(now.seconds, 1e-9)),
         )
         settings = DemoSettings(
-            seed=seed, tokens=round(tokens * 1e6), data=data is not None, warm=warm_start is not None
+            seed=seed,
+            tokens=round(tokens * 1e6),
+            data=data is not None,
+            warm=warm_start is not None,
+            judged=judged,
+            shape=shape,
+            seconds=math.inf if minutes is None else 60 * minutes,
         )
-        scores = train_demo(out, settings, data, resume, watcher, warm_start)
+        scores = train_demo(out, settings, data, resume, watcher, warm_start, device)
     known, new = scores.pass_at_1
     typer.echo(f"{out}: pass@1 {known:.1%} on held-out instances and {new:.1%} on held-out families.")
 

@@ -5,7 +5,8 @@ between two views is a sequence without queries, for which no block is launched.
 of the same slots, which are one sequence with the queries of all, and views that overlap, which take several launches.
 
 It may not know segments or how a layout came about. No machine with a GPU has run it yet: what is tested is that its
-offsets, given to the same function in plain torch, lead to the results of one call for each view.
+offsets, given to the same function in plain torch, lead to the results of one call for each view. So the kernel
+is tried first.
 """
 
 import logging
@@ -120,6 +121,15 @@ def launches_over(views: Sequence[View], device: torch.device) -> list[ViewSeque
     return [ViewSequences.of(sequences, device) for sequences in launches]
 
 
+def _try(kernel: VarlenAttention, device: torch.device, dtype: torch.dtype) -> None:
+    """Launches it once as passes do: two query heads for each of keys, which lie head by head, and a gap."""
+    heads, dim = 2, 16
+    query_THD = torch.zeros(1, 2 * heads, dim, dtype=dtype, device=device)
+    keys_SKD = torch.zeros(heads, 4, dim, dtype=dtype, device=device).transpose(0, 1)
+    queries, keys = (torch.tensor(ends, dtype=torch.int32, device=device) for ends in ([0, 0, 1], [0, 2, 4]))
+    kernel(query_THD, keys_SKD, keys_SKD, queries, keys, 1, 2, scale=1.0, enable_gqa=True)
+
+
 @cache
 def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | None:
     """The kernel, None where there is none for this device and dtype, which is logged once for a GPU."""
@@ -133,8 +143,13 @@ def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | N
         try:
             from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-            return partial(varlen_attn, return_aux=AuxRequest(lse=True))
+            kernel = partial(varlen_attn, return_aux=AuxRequest(lse=True))
+            _try(kernel, device, dtype)
+            return kernel
         except ImportError:
             missing = "this torch has none"
+        # Releases of torch differ in its arguments, builds in the GPUs that they have it for.
+        except Exception as refusal:
+            missing = f"it does not run here ({(str(refusal) or type(refusal).__name__).splitlines()[0]})"
     _log.warning("no variable-length attention on %s: %s; passes take more launches without it", device, missing)
     return None

@@ -78,7 +78,7 @@ def _clean_tree() -> SourceTree:
 def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -> bool | None:
     """Whether a finished run is of this source and, where they are at hand, of the present models; None where there is
     none."""
-    kept = _read(out / run.folder)
+    kept = read_finished(out / run.folder)
     if kept is None:
         return None
     origin = kept.provenance
@@ -108,13 +108,13 @@ def _settle(run: KeptRun, out: Path, outside: Outside, source: SourceTree, is_cu
         shutil.rmtree(out / run.folder, ignore_errors=True)
         log = out / f"{run.folder}.log"
         code = launch([*run.arguments(outside), "--out", str(out / run.folder)], log)
-        if _read(out / run.folder) is None:
+        if read_finished(out / run.folder) is None:
             return f"failed with exit code {code}; {log} says why"
-    kept = _read(out / run.folder)
+    kept = read_finished(out / run.folder)
     return f"not valid: {'; '.join(kept.faults)}" if kept and kept.faults else ""
 
 
-def _read(folder: Path) -> KeptResults | None:
+def read_finished(folder: Path) -> KeptResults | None:
     """A finished run; None where it is missing, broken off or not ours."""
     if not all((folder / name).is_file() for name in FILES):
         return None

@@ -25,7 +25,7 @@ class Request:
     of
     draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an experiment
     makes several; empty for all. apps: environments in which apps are installed, beside this one. llama_server: the
-    program of llama.cpp; None for the one on PATH.
+    program of llama.cpp; None for the one on PATH. device: of the target, where an experiment may run on a GPU.
     """
 
     seed: int
@@ -36,6 +36,7 @@ class Request:
     targets: tuple[str, ...] = ()
     apps: tuple[Path, ...] = ()
     llama_server: Path | None = None
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Experiment:
     """An entry of the table. Functions are given by name, because importing their modules takes long.
 
     module: the one that holds `measure`. plot: MODULE:FUNCTION that draws its results. models:
-    MODULE:FUNCTION that finds the checkpoints which a run will load.
+    MODULE:FUNCTION that finds the checkpoints which a run will load. on_gpu: whether it may run on another device than
+    the CPU.
     """
 
     name: str
@@ -68,8 +70,13 @@ class Experiment:
     module: str
     plot: str
     models: str = "netem.experiments.experiment:demo_models"
+    on_gpu: bool = False
 
     async def run(self, request: Request, advance: Advance) -> Report:
+        """Raises MisuseError for a device that it does not run on."""
+        if request.device != "cpu" and not self.on_gpu:
+            able = ", ".join(name for name, each in EXPERIMENTS.items() if each.on_gpu)
+            raise MisuseError(f"'{self.name}' runs on the CPU only; on a GPU run {able}")
         measure: Callable[[Request, Advance], Awaitable[Report]] = importlib.import_module(self.module).measure
         return await measure(request, advance)
 
@@ -109,10 +116,15 @@ _SPEED = "netem.experiments.speed"
 _OFFLINE = "netem.experiments.offline"
 
 
-def _on_one_device(name: str, description: str) -> Experiment:
+def _on_one_device(name: str, description: str, on_gpu: bool = False) -> Experiment:
     own = name.replace("-", "_")
     return Experiment(
-        name, description, f"{_ONE_DEVICE}.{own}", f"{_PLOTS}.drafts:{own}", f"{_ONE_DEVICE}.compared_drafts:models"
+        name,
+        description,
+        f"{_ONE_DEVICE}.{own}",
+        f"{_PLOTS}.drafts:{own}",
+        f"{_ONE_DEVICE}.compared_drafts:models",
+        on_gpu,
     )
 
 
@@ -162,6 +174,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "netem.experiments.sizes.measure",
             f"{_PLOTS}.machines:sizes",
             "netem.experiments.experiment:no_models",
+            on_gpu=True,
         ),
         Experiment(
             "coupled",
@@ -261,6 +274,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             f"{_SPEED}.testbed:models",
         ),
         Experiment(
+            "load-timed",
+            "`load` in real time without stated costs: 1 to 16 clients of one server, at its own speed.",
+            f"{_SPEED}.load_timed",
+            f"{_PLOTS}.load:load_timed",
+            f"{_SPEED}.testbed:models",
+            on_gpu=True,
+        ),
+        Experiment(
             "mixed",
             "Prompts of 8,000 tokens among chats: gaps of chats, first tokens of long prompts.",
             f"{_SPEED}.mixed",
@@ -306,8 +327,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             f"{_ONE_DEVICE}.engine",
             f"{_PLOTS}.machines:engine",
             "netem.experiments.experiment:no_models",
+            on_gpu=True,
         ),
-        _on_one_device("single-device", "Every draft on one device: accept length and speed-up by category."),
+        _on_one_device(
+            "single-device", "Every draft on one device: accept length and speed-up by category.", on_gpu=True
+        ),
         _on_one_device("weights", "Accept length of every draft with its weights in int8 and int4."),
         _on_one_device("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
         _on_one_device(

@@ -76,7 +76,7 @@ RUNS: tuple[KeptRun, ...] = (
     _plain("coupled", DATA),
     *map(_timed, ("precision", "engine", "sizes")),
     KeptRun("sizes-weights", "sizes", timed=True, drafts=("moa-n0", "moa-n1"), targets=("Llama-3.1-8B",)),
-    *map(_timed, ("clock", "capacity-timed", "streaming", "clients", "overload", "torture", "rolling")),
+    *map(_timed, ("clock", "load-timed", "capacity-timed", "streaming", "clients", "overload", "torture", "rolling")),
     *map(_timed, ("replicas", "fleet", "soak")),
     *(_timed(each, APPS) for each in ("apps", "from-wheel")),
     _timed("beside-others", LLAMA_SERVER),

@@ -46,6 +46,7 @@ def provenance(seed: int, models: Mapping[str, Path]) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.release()}",
             "tcp_congestion_control": _read(Path("/proc/sys/net/ipv4/tcp_congestion_control")),
             "load_average_before": os.getloadavg()[0],
+            **_gpus(),
         },
         "command": shlex.join(["outrider-lab", *sys.argv[1:]]),
         "seed": seed,
@@ -96,6 +97,19 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def _gpus() -> dict[str, Any]:
+    """The GPUs that torch sees, their driver and the CUDA that torch is built for; nothing on a machine without."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    return {
+        "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        "gpu_driver": _read(Path("/proc/driver/nvidia/version")).partition("\n")[0],
+        "cuda": torch.version.cuda,
+    }
 
 
 def _read(path: Path) -> str:

@@ -53,8 +53,8 @@ def reference_answer(model: Any, prompt: list[int], end_tokens: tuple[int, ...],
     import torch
 
     generated: Any = model.generate(
-        torch.tensor([prompt]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        torch.tensor([prompt], device=model.device),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=model.device),
         max_new_tokens=max_new_tokens,
         do_sample=False,
         eos_token_id=list(end_tokens),

@@ -55,6 +55,27 @@ def load(figure: Figure, results: Mapping[str, Any]) -> Headline:
     )
 
 
+def load_timed(figure: Figure, results: Mapping[str, Any]) -> Headline:
+    """Two panels over clients: tokens per second of one, and of all."""
+    loads = {each["clients"]: each["systems"] for each in results["loads"]}
+    names = list(next(iter(loads.values())))
+    alone, together = panels(figure, 2, share_y=False)
+    for axes, measured, words in (
+        (alone, "tokens_per_second_of_a_client", "tokens per second of a client"),
+        (together, "tokens_per_second_of_all", "tokens per second of all"),
+    ):
+        _draw_systems(axes, {name: {at: of[name][measured] for at, of in loads.items()} for name in names})
+        axes.set_xlabel("clients at once")
+        axes.set_ylabel(words)
+    legend_below(figure, alone, 3, [system_look(name) for name in names])
+    most = max(loads)
+    best = max(names, key=lambda name: loads[most][name]["tokens_per_second_of_all"])
+    return Headline(
+        f"{most} clients get {loads[most][best]['tokens_per_second_of_all']:.0f} tokens/s together ({best})",
+        f"In real time over {results['link']}, on {results['machine']}",
+    )
+
+
 def mixed(figure: Figure, results: Mapping[str, Any]) -> Headline:
     """What long prompts and chats cost each other: a mark for each machine, kind of chats and number of readers."""
     cells = [cell for cell in results["cells"] if cell["long_prompts_at_once"]]

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-import torch
 
 from common.drafters.independent import IndependentNetwork
 from common.drafters.tree_drafter import TreeDrafter
@@ -250,10 +249,7 @@ async def test_in_half_precision_drafted_answers_are_those_of_plain_decoding(
     running.cancel()
 
 
-CUDA = pytest.param(
-    "cuda",
-    marks=[pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
+CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
@@ -277,7 +273,6 @@ async def test_with_smaller_dtypes_and_a_draft_model_every_token_is_near_the_bes
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_answers_on_cuda_equal_those_on_the_cpu(
     family: str, checkpoint: Callable[[str], Path], reference: Callable[[str], Reference]

@@ -54,8 +54,9 @@ def generate(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: Sequence[list[int]]
 ) -> list[list[int]]:
     width = max(len(ids) for ids in prompts)
-    ids = torch.tensor([[tokenizer.pad_token_id] * (width - len(prompt)) + prompt for prompt in prompts])
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    padded = [[tokenizer.pad_token_id] * (width - len(prompt)) + prompt for prompt in prompts]
+    ids = torch.tensor(padded, device=model.device)
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=model.device)
     generator: Any = model
     out = generator.generate(input_ids=ids, attention_mask=mask, max_new_tokens=LONGEST_ANSWER_TOKENS, do_sample=False)
     return [list(row) for row in out[:, width:].tolist()]

@@ -33,6 +33,9 @@ class ConversationBatch:
     learn: torch.Tensor
     targets: torch.Tensor
 
+    def to(self, device: torch.device) -> ConversationBatch:
+        return ConversationBatch(self.ids.to(device), self.learn.to(device), self.targets.to(device))
+
 
 @dataclass
 class CorpusBatches:

@@ -29,6 +29,8 @@ class Trained:
     settings: TargetLoopSettings
     progress: TargetProgress
     earlier: str = ""
+    device: str = "cpu"
+    batch_tokens: int = 4096
 
 
 def target_card(trained: Trained, scores: Scores, seed: int, public: Sequence[str]) -> str:
@@ -86,14 +88,16 @@ def recipe_section(trained: Trained, seed: int) -> str:
     return (
         f"## {RECIPE}\n\n{start if trained.earlier else ''}Seed {seed}. {progress.step:,} steps, "
         f"{progress.tokens:,} tokens ({progress.learned_tokens:,} of them answers), {progress.seconds / 60:.0f} "
-        f"minutes on CPU at {progress.tokens / progress.seconds:,.0f} tokens/s. Loss: cross-entropy on the answers "
-        f"only; {progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. Muon at a "
+        f"minutes on {'CPU' if trained.device == 'cpu' else 'a GPU'} at {progress.tokens / progress.seconds:,.0f} "
+        f"tokens/s. Loss: cross-entropy on the answers only; "
+        f"{progress.loss:.3f} nats per answer token at the end, as a moving average over the mixture. Muon at a "
         f"peak rate of {settings.matrix_rate:g} for the matrices of the layers, weight decay "
         f"{settings.weight_decay:g}; AdamW at {settings.vector_rate:g} for embeddings and norms; "
         f"{settings.warmup_steps} steps of warm-up, linear decay to zero over the last {settings.decay_share:.0%} of "
         f"the tokens, float32 weights with bfloat16 autocast where that is faster. Each row of a batch holds one "
         f"conversation of at most {ROW_LENGTHS[-1]} tokens; batches of "
-        f"about 4,096 tokens group conversations of similar length.{earlier if trained.earlier else ''}"
+        f"about {trained.batch_tokens:,} tokens group conversations of similar length."
+        f"{earlier if trained.earlier else ''}"
     )
 
 

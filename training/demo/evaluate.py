@@ -117,8 +117,8 @@ def reference_loss(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, 
     total, count = 0.0, 0
     for item in prompts:
         encoded = encode_turns(tokenizer, ((item.prompt, item.answer),))
-        ids = torch.tensor([encoded.ids])
-        learned = torch.tensor(encoded.learn[1:])
+        ids = torch.tensor([encoded.ids], device=model.device)
+        learned = torch.tensor(encoded.learn[1:], device=model.device)
         logits = model(input_ids=ids).logits[0, :-1][learned]
         total += float(functional.cross_entropy(logits, ids[0, 1:][learned], reduction="sum"))
         count += int(learned.sum())

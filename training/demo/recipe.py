@@ -7,6 +7,7 @@ print, parse arguments or know how a stage works inside.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from common.protocol.errors import MisuseError
-from training.demo.architecture import CONTEXT, TARGET, Shape, new_model
+from training.demo.architecture import CONTEXT, SHAPES, Shape, new_model
 from training.demo.batching import ROW_LENGTHS, ConversationBatch, CorpusBatches
 from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
@@ -45,17 +46,19 @@ class DemoSettings:
     data: bool
     warm: bool = False
     judged: int = 200
+    shape: str = "shipped"
+    seconds: float = math.inf
 
     def loop(self) -> TargetLoopSettings:
         """A fresh start takes the higher rates; weights that are trained already would lose more than they gain."""
-        fresh = TargetLoopSettings(self.tokens)
+        fresh = TargetLoopSettings(self.tokens, seconds=self.seconds)
         return (
             replace(fresh, matrix_rate=fresh.matrix_rate / 2, vector_rate=fresh.vector_rate / 2) if self.warm else fresh
         )
 
     def fixed(self) -> dict[str, object]:
         """What a resumed run may not change. Its length may: the plateau of the learning rate does not depend on it."""
-        return {name: value for name, value in asdict(self).items() if name != "tokens"}
+        return {name: value for name, value in asdict(self).items() if name not in ("tokens", "seconds")}
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,13 @@ def open_work(out: Path, settings: DemoSettings, resume: bool) -> WorkPaths:
 
 
 def train_demo(
-    out: Path, settings: DemoSettings, data: Path | None, resume: bool, watcher: Watcher, warm_start: Path | None = None
+    out: Path,
+    settings: DemoSettings,
+    data: Path | None,
+    resume: bool,
+    watcher: Watcher,
+    warm_start: Path | None = None,
+    device: str = "cpu",
 ) -> Scores:
     """Leave `target/` and `prompts.jsonl` under `out`, and return what was measured on the target.
 
@@ -111,8 +120,11 @@ def train_demo(
     watcher.stage("tokenizer")
     tokenizer = load_tokenizer(warm_start) if warm_start is not None else the_tokenizer(work, corpus)
     watcher.stage("target")
-    trained = train_target(TARGET, CorpusBatches(corpus, tokenizer), settings.loop(), work, out, watcher, warm_start)
+    shape = SHAPES[settings.shape]
+    feed = CorpusBatches(corpus, tokenizer, shape.batch_tokens)
+    trained = train_target(shape, feed, settings.loop(), work, out, watcher, warm_start, device)
     target, _ = load_model(out / "target")
+    torch.nn.Module.to(target, device)
     scores = evaluate(target, tokenizer, settings.judged, watcher.stage)
     write_prompts(out / "prompts.jsonl")
     card = target_card(trained, scores, corpus.seed, list(public))
@@ -135,20 +147,24 @@ def train_target(
     out: Path,
     watcher: Watcher,
     warm_start: Path | None = None,
+    device: str = "cpu",
 ) -> Trained:
     """Train or finish the target and save it under `out/target`."""
     model = new_model(shape, feed.tokenizer, feed.corpus.seed)
     if warm_start is not None:
         model.load_state_dict(load_model(warm_start)[0].state_dict())
-    compile_layers(model)
+    torch.nn.Module.to(model, device)
+    if device == "cpu" and loop.seconds == math.inf:  # compiling takes longer than it saves in a run of minutes
+        compile_layers(model)
     progress = run(
         model, feed.batch, answer_loss, loop, work.checkpoint, lambda now: watcher.progress(now, loop.tokens)
     )
     saved = new_model(shape, feed.tokenizer, feed.corpus.seed)
-    saved.load_state_dict(model.state_dict())
+    saved.load_state_dict({name: weight.cpu() for name, weight in model.state_dict().items()})
     save_model(saved, feed.tokenizer, out / "target")
     earlier = recipe_of(read_card(warm_start)) if warm_start is not None else ""
-    return Trained(sum(parameter.numel() for parameter in saved.parameters()), loop, progress, earlier)
+    size = sum(parameter.numel() for parameter in saved.parameters())
+    return Trained(size, loop, progress, earlier, device, shape.batch_tokens)
 
 
 def read_card(folder: Path) -> str:

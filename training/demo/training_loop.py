@@ -6,6 +6,7 @@ time. It may not know which data or which loss it trains on; both come as functi
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -26,7 +27,8 @@ Loss = Callable[[LlamaForCausalLM, ConversationBatch], torch.Tensor]
 
 @dataclass(frozen=True)
 class TargetLoopSettings:
-    """A run of `tokens` tokens, padding left out: warm-up by steps, then a plateau, then a linear decay to zero.
+    """A run of `tokens` tokens, padding left out, or of `seconds` of active time, whichever ends first: warm-up by
+    steps, then a plateau, then a linear decay to zero.
 
     The plateau does not depend on `tokens`, so an unfinished run may be resumed with another length
     (warmup-stable-decay, Hu et al. 2024, arXiv 2404.06395). Matrices of the layers are trained by Muon (Jordan et al.
@@ -41,6 +43,13 @@ class TargetLoopSettings:
     weight_decay: float = 0.1
     clip: float = 1.0
     save_every_steps: int = 100
+    seconds: float = math.inf
+
+    def left(self, progress: TargetProgress) -> float:
+        """The share of the run that is still to come."""
+        if progress.tokens >= self.tokens:
+            return 0.0
+        return max(0.0, 1.0 - max(progress.tokens / self.tokens, progress.seconds / self.seconds))
 
 
 @dataclass
@@ -58,8 +67,7 @@ class TargetProgress:
 def rate_factor(settings: TargetLoopSettings, progress: TargetProgress) -> float:
     """What the peak rates are multiplied by in the next step."""
     warmup = min(1.0, (progress.step + 1) / settings.warmup_steps)
-    left = max(0.0, 1.0 - progress.tokens / settings.tokens)
-    return warmup * min(1.0, left / settings.decay_share)
+    return warmup * min(1.0, settings.left(progress) / settings.decay_share)
 
 
 def active_time(elapsed: float, typical: float) -> float:
@@ -76,15 +84,16 @@ def run(
     report: Callable[[TargetProgress], None] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TargetProgress:
-    """Train `model` in place until the tokens are used; continue from `checkpoint` where it exists."""
-    bfloat16 = bfloat16_is_faster()
+    """Train `model` in place, on its device, until the run ends; continue from `checkpoint` where it exists."""
+    device = model.device
+    bfloat16 = device.type != "cpu" or bfloat16_is_faster()
     optimisers = new_optimisers(model, settings, torch.bfloat16 if bfloat16 else torch.float32)
     progress = restore(model, optimisers, checkpoint) if checkpoint.exists() else TargetProgress()
     model.train()
-    while progress.tokens < settings.tokens:
+    while settings.left(progress) > 0:
         started = clock()
-        batch = batches(progress.step)
-        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+        batch = batches(progress.step).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
             value = loss(model, batch)
         torch.autograd.backward(value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
@@ -162,7 +171,7 @@ def save(
 
 
 def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], checkpoint: Path) -> TargetProgress:
-    state = torch.load(checkpoint, weights_only=True)
+    state = torch.load(checkpoint, weights_only=True, map_location=model.device)
     model.load_state_dict(state["model"])
     for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)

@@ -1,24 +1,36 @@
 """`engine`: milliseconds of a pass over many sessions, contexts and rows, against transformers' cached step, its
 continuous batching, and the time that reading weights and K/V once takes; and what of a pass is the server's own work.
 
-It may not know links or drafters: it runs packed passes of a model with random weights.
+It may not know links or drafters: it runs packed passes of a model with random weights, of a made-up shape or, with
+--target, of a published one.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
-from transformers import ContinuousBatchingConfig, DynamicCache, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    ContinuousBatchingConfig,
+    DynamicCache,
+    GenerationConfig,
+    LlamaConfig,
+    PreTrainedConfig,
+)
 
 from common.models.packed import PackedModel
 from common.models.segment import Segment
+from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.one_device.engine_report import Point, PointTimes, make_report
+from netem.experiments.one_device.computing import compute_clock, device_name, half_on_gpu
+from netem.experiments.one_device.dimensions import build
+from netem.experiments.one_device.engine_report import Measured, Point, PointTimes, make_report
 from netem.experiments.one_device.own_work import measure_own_work
+from netem.experiments.sizes.targets import chosen_targets
 
 
 @dataclass(frozen=True)
@@ -62,30 +74,33 @@ _OWN_WORK_PASSES = 21
 
 async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
+    if len(request.targets) > 1:
+        raise MisuseError("`engine` measures one published shape a run: name one --target")
     torch.set_num_threads(1)
     measured: list[PointTimes] = []
-    for number, kv_heads in enumerate((workload.heads, workload.heads // 3 or 1)):
-        engine = _Engine(workload, kv_heads, request.seed)
+    shapes = _published(request) if request.targets else _made_up(workload)
+    for number, config in enumerate(shapes):
+        engine = _Engine(workload, config, request)
         for place, point in enumerate(workload.points):
             advance(
                 f"{point.sessions} sessions at {point.context} tokens",
-                (number + place / len(workload.points)) / 2,
+                (number + place / len(workload.points)) / len(shapes),
             )
             measured.append(engine.measure(point))
         del engine
-    shape = f"{workload.layers} layers of {workload.hidden}, {workload.heads} heads, vocabulary {_VOCABULARY:,}"
-    return make_report(measured, shape, judged=not request.quick)
+    numbers = str(half_on_gpu(request.device)).removeprefix("torch.")
+    of = "; ".join(dict.fromkeys(map(_in_words, shapes)))
+    if numbers != "float32":
+        of += ", passes as with --fast"
+    # The bounds are those of one core.
+    judged = not request.quick and not request.targets and request.device == "cpu"
+    return make_report(measured, Measured(of, request.device, device_name(request.device), numbers), judged=judged)
 
 
-class _Engine:
-    """One model with both ways to run it. Its K/V are random numbers, which cost as much as real ones."""
-
-    def __init__(self, workload: Workload, kv_heads: int, seed: int):
-        torch.manual_seed(seed)
-        self._workload = workload
-        self._kv_heads = kv_heads
-        self._dim = workload.hidden // workload.heads
-        config = LlamaConfig(
+def _made_up(workload: Workload) -> list[PreTrainedConfig]:
+    """With as many K/V heads as query heads, and with a third of them."""
+    return [
+        LlamaConfig(
             hidden_size=workload.hidden,
             num_hidden_layers=workload.layers,
             num_attention_heads=workload.heads,
@@ -95,13 +110,45 @@ class _Engine:
             max_position_embeddings=2**16,
             eos_token_id=None,
         )
-        self._plain, ours = (LlamaForCausalLM(deepcopy(config)).requires_grad_(False).train(False) for _ in range(2))
+        for kv_heads in (workload.heads, workload.heads // 3 or 1)
+    ]
+
+
+def _published(request: Request) -> list[PreTrainedConfig]:
+    return [build(each.dimensions).config for each in chosen_targets(request.targets, request.quick).values()]
+
+
+def _in_words(config: PreTrainedConfig) -> str:
+    return (
+        f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads, vocabulary "
+        f"{config.vocab_size:,}"
+    )
+
+
+class _Engine:
+    """One model with both ways to run it. Its K/V are random numbers, which cost as much as real ones."""
+
+    def __init__(self, workload: Workload, config: PreTrainedConfig, request: Request):
+        torch.manual_seed(request.seed)
+        self._workload = workload
+        self._layers = config.num_hidden_layers
+        self._kv_heads = config.num_key_value_heads
+        self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self._device, self._dtype = torch.device(request.device), half_on_gpu(request.device)
+        self._clock = compute_clock(self._device)
+        self._plain, ours = (self._new_model(config) for _ in range(2))
         self._weights_bytes = sum(each.nbytes for each in ours.parameters()) - ours.get_input_embeddings().weight.nbytes
         slots = max(point.sessions * (point.context + point.rows) for point in workload.points)
-        self._packed = PackedModel(ours, slots, prepacked=True)
+        self._packed = PackedModel(ours, slots, prepacked=True)  # on a CPU: elsewhere there is nothing to prepack
         for held in (*self._packed.pool.keys_KSD, *self._packed.pool.values_KSV):
             held.normal_()
-        self._read = torch.ones(_BANDWIDTH_BYTES // 4)
+        self._read = torch.ones(_BANDWIDTH_BYTES // 4, device=self._device)
+
+    def _new_model(self, config: PreTrainedConfig) -> Any:
+        make: Any = AutoModelForCausalLM.from_config
+        with self._device:
+            model = make(deepcopy(config), dtype=self._dtype)
+        return model.requires_grad_(False).train(False)
 
     def measure(self, point: Point) -> PointTimes:
         segments = [_segment(point, session) for session in range(point.sessions)]
@@ -112,9 +159,9 @@ class _Engine:
         }
         if point.sessions * point.context <= _STEPPED_TOKENS and point.rows == 1:
             systems["transformers"] = self._cached_step(point)
-        times = _interleaved(systems, self._workload.repetitions)
+        times = _interleaved(systems, self._workload.repetitions, self._clock)
         own = measure_own_work(point.sessions, point.context, point.rows, _OWN_WORK_PASSES)
-        bytes_per_token = 2 * self._workload.layers * self._kv_heads * self._dim * 4
+        bytes_per_token = 2 * self._layers * self._kv_heads * self._dim * self._dtype.itemsize
         read = self._weights_bytes + point.sessions * point.context * bytes_per_token
         return PointTimes(
             point,
@@ -130,10 +177,11 @@ class _Engine:
 
     def _cached_step(self, point: Point) -> Callable[[], object]:
         cache = DynamicCache(config=self._plain.config)
-        for layer in range(self._workload.layers):
-            cache.update(*torch.randn(2, point.sessions, self._kv_heads, point.context, self._dim), layer)
-        token = torch.full((point.sessions, 1), 5)
-        positions = torch.full((point.sessions, 1), point.context)
+        shape, here = (2, point.sessions, self._kv_heads, point.context, self._dim), self._device
+        for layer in range(self._layers):
+            cache.update(*torch.randn(shape, device=here, dtype=self._dtype), layer)
+        token = torch.full((point.sessions, 1), 5, device=here)
+        positions = torch.full((point.sessions, 1), point.context, device=here)
 
         @torch.inference_mode()
         def step() -> None:
@@ -143,7 +191,10 @@ class _Engine:
         return step
 
     def _batching_ms(self, point: Point) -> float | None:
-        """Of one step of `generate_batch`, by the difference of two runs; None where its prompts are too long here."""
+        """Of one step of `generate_batch`, by the difference of two runs; None where its prompts are too long here,
+        and on a GPU, where it takes memory by rules of its own."""
+        if self._device.type != "cpu":
+            return None
         prompt_tokens = point.sessions * point.context
         if point.rows > 1 or point.context != _BATCHED_CONTEXT or prompt_tokens > _BATCHED_PROMPTS:
             return None
@@ -158,11 +209,11 @@ class _Engine:
                 page_size=_PAGE,
                 max_batch_tokens=_BATCHED_PROMPTS,
             )
-            begun = time.process_time()
+            begun = self._clock()
             self._plain.generate_batch(
                 prompts, generation_config=settings, continuous_batching_config=blocks, warmup=False
             )
-            return time.process_time() - begun
+            return self._clock() - begun
 
         few = self._workload.batched_tokens
         return (run(2 * few) - run(few)) / few * 1000
@@ -181,14 +232,16 @@ def _segment(point: Point, session: int) -> Segment:
     )
 
 
-def _interleaved(systems: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
-    """Median milliseconds of processor time of each, in turns, so that a slow moment meets all alike."""
+def _interleaved(
+    systems: Mapping[str, Callable[[], object]], repetitions: int, clock: Callable[[], float]
+) -> dict[str, float]:
+    """Median milliseconds of each, in turns, so that a slow moment meets all alike."""
     seconds: dict[str, list[float]] = {name: [] for name in systems}
     for turn in range(repetitions + 1):
         for name, run in systems.items():
-            begun = time.process_time()
+            begun = clock()
             run()
             # The first turn takes memory and warms caches up.
             if turn:
-                seconds[name].append(time.process_time() - begun)
+                seconds[name].append(clock() - begun)
     return {name: median(each) * 1000 for name, each in seconds.items()}

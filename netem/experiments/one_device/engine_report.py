@@ -25,7 +25,7 @@ class Point:
 
 @dataclass(frozen=True)
 class PointTimes:
-    """Medians in milliseconds of processor time; None where a system was not measured.
+    """Medians in milliseconds, of processor time on a CPU; None where a system was not measured.
 
     ours_ms: one pass over all sessions. one_by_one_ms: a pass for each. floor_ms: reading the weights and all K/V once.
     planning_ms: what the server does for a pass without the model's work; packing_ms: the part of it in the packed row.
@@ -47,7 +47,24 @@ class PointTimes:
         return self.point.sessions / self.ours_ms * 1000
 
 
-def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> Report:
+@dataclass(frozen=True)
+class Measured:
+    """What was measured: the model's shape in words, the device and its name, and the dtype."""
+
+    shape: str
+    device: str = "cpu"
+    device_name: str = "the processor"
+    dtype: str = "float32"
+
+    @property
+    def clock(self) -> str:
+        """Which time is meant."""
+        if self.device == "cpu":
+            return "processor time of one core"
+        return f"time on {self.device_name}, each taken when all that was launched had ended"
+
+
+def make_report(measured: Sequence[PointTimes], of: Measured, *, judged: bool) -> Report:
     """Only where `judged` says so, a run that misses the bounds is not valid: they are meant for models in which
     memory costs more than calls."""
     growth = {
@@ -64,7 +81,7 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
         ),
         rows=[_row(each) for each in measured],
         remarks=(
-            f"Random weights, {shape}, float32. Milliseconds of processor time of one core, medians of turns in which "
+            f"Random weights, {of.shape}, {of.dtype}. Milliseconds of {of.clock}, medians of turns in which "
             "all systems but continuous batching run one after another.",
             "The floor is the time to read the weights and the K/V of all contexts once, at the speed at which 256 MB "
             "are summed in the same turns. One by one: a pass for each session. Cached step: transformers' own forward "
@@ -79,10 +96,11 @@ def make_report(measured: Sequence[PointTimes], shape: str, *, judged: bool) -> 
         ),
         results={
             "growth": growth,
+            "clock": of.clock,
             "rows": [
                 asdict(each.point)
                 | {name: value for name, value in asdict(each).items() if name != "point"}
-                | {"device": "cpu", "dtype": "float32", "tokens_per_second": each.tokens_per_second}
+                | {"device": of.device, "dtype": of.dtype, "tokens_per_second": each.tokens_per_second}
                 for each in measured
             ],
         },

@@ -47,14 +47,19 @@ class Score:
 def make_score(answers: Answers, depth: int, target_layers: int, bootstrap: Bootstrap, forwards: int = 1) -> Score:
     """depth: the number of the target's layers that the draft model runs. forwards: of draft models, in a level."""
     accepted, speeds = accepts(answers), speed_ups(answers, depth, target_layers, forwards)
-    every = [answer for given in answers.values() for answer in given]
     return Score(
         accept=bootstrap.mean(accepted),
         speed_up=bootstrap.mean(speeds),
         accept_by_category={name: bootstrap.category(accepted, name) for name in answers},
         speed_up_by_category={name: bootstrap.category(speeds, name) for name in answers},
-        tokens_per_second=sum(len(answer.rounds.tokens) for answer in every) / sum(answer.seconds for answer in every),
+        tokens_per_second=tokens_per_second(answers),
     )
+
+
+def tokens_per_second(answers: Answers) -> float:
+    """Of this machine's own time, prompts included."""
+    every = [answer for given in answers.values() for answer in given]
+    return sum(len(answer.rounds.tokens) for answer in every) / sum(answer.seconds for answer in every)
 
 
 def bootstrap_for(answers: Answers, seed: int) -> Bootstrap:

@@ -4,6 +4,7 @@ It may not know how targets and draft models were made, or what becomes of the n
 """
 
 import asyncio
+import math
 import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -113,12 +114,15 @@ def draft_alone(kind: str, config: DrafterConfig) -> ClientReading:
 
 
 def _level_seconds(drafter: Drafter, vocabulary: int) -> float:
+    """0 for a drafter that computes nothing below text that does not repeat itself."""
     drafter.expansion = TREE
-    return level_seconds(drafter, vocabulary, time.thread_time)
+    seconds = level_seconds(drafter, vocabulary, time.thread_time)
+    return seconds if math.isfinite(seconds) else 0.0
 
 
-def pass_seconds(setup: ClientSetup, prompt: str, server: int) -> float:
-    """Processor seconds of a pass over one token, by the process `server`, which has nothing else to do."""
+def pass_seconds(setup: ClientSetup, prompt: str, server: int, on_gpu: bool) -> float:
+    """Seconds of a pass over one token: processor time of the process `server`, which has nothing else to do; of one
+    `on_gpu`, which the processor waits for, the time between tokens."""
 
     async def main() -> float:
         async with _client(setup) as client:
@@ -126,9 +130,9 @@ def pass_seconds(setup: ClientSetup, prompt: str, server: int) -> float:
             spent = []
             # The prompt's own pass is in both.
             for length in _LENGTHS:
-                before = _processor_seconds(server)
+                before = time.monotonic() if on_gpu else _processor_seconds(server)
                 await ask_tokens(client, tokens, AnswerOptions(CLOUD, length), None)
-                spent.append(_processor_seconds(server) - before)
+                spent.append((time.monotonic() if on_gpu else _processor_seconds(server)) - before)
             return (spent[1] - spent[0]) / (_LENGTHS[1] - _LENGTHS[0])
 
     return asyncio.run(main())

@@ -5,7 +5,7 @@ May know how checkpoints, servers, links and clients are started. It may not kno
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from common.drafters.load import DrafterConfig
 from common.models.fingerprint import fingerprint
 from common.models.placement import DTYPES
 from common.models.source import CONFIG, WEIGHTS
+from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.weight_only.files import quantise_directory
 from common.weight_only.modes import AS_IS
@@ -36,7 +37,7 @@ from netem.experiments.sizes.client import (
     pass_seconds,
 )
 from netem.experiments.sizes.draft_models import SizedDraft
-from netem.experiments.sizes.process import Resident, in_process, resident
+from netem.experiments.sizes.process import Resident, device_used, in_process, resident
 from netem.experiments.sizes.reference import ReferenceRun, answer_by_generate
 from netem.experiments.sizes.rows import CONTEXT, STORED
 from netem.experiments.sizes.targets import SizedTarget
@@ -84,12 +85,23 @@ class Folder:
 
 
 @contextmanager
-def made(target: SizedTarget, drafts: Sequence[SizedDraft], seed: int, *, whole: bool) -> Iterator[Folder]:
-    """The target with random weights, or its last layers alone, and its draft models, until the block ends."""
+def made(
+    target: SizedTarget,
+    drafts: Sequence[SizedDraft],
+    seed: int,
+    *,
+    whole: bool,
+    device: str = "cpu",
+    kept: Path | None = None,
+) -> Iterator[Folder]:
+    """The target with random weights, which `device` draws, or its last layers alone, and its draft models, until the
+    block ends; in the new folder `kept` for good. Raises MisuseError where that exists."""
     dtype, layers = DTYPES[STORED], max(draft.layers for draft in drafts)
-    with TemporaryDirectory(prefix="outrider-lab-") as path:
+    with TemporaryDirectory(prefix="outrider-lab-") if kept is None else nullcontext(kept) as path:
         folder = Folder(Path(path), target, drafts)
-        write_checkpoint(folder.checkpoint, target, dtype, seed, None if whole else layers)
+        if kept is not None and kept.exists():
+            raise MisuseError(f"{kept} exists: name a folder with --models in which the checkpoint is to be made")
+        write_checkpoint(folder.checkpoint, target, dtype, seed, None if whole else layers, device)
         known = fingerprint(folder.checkpoint)
         torch.manual_seed(seed)
         for draft in drafts:
@@ -98,19 +110,20 @@ def made(target: SizedTarget, drafts: Sequence[SizedDraft], seed: int, *, whole:
         yield folder
 
 
-async def both_ends(folder: Folder, dtype: str, backend: str, modes: Sequence[str] = (AS_IS,)) -> Ends:
-    """The server with all drafts, and one client after another, in each of the weights modes. backend: of the emulated
-    link."""
-    reference = await in_process(
-        answer_by_generate, folder.checkpoint, dtype, PROMPT, end_tokens(folder.target), MAX_NEW_TOKENS
-    )
+async def both_ends(
+    folder: Folder, dtype: str, backend: str, modes: Sequence[str] = (AS_IS,), device: str = "cpu"
+) -> Ends:
+    """The server with all drafts on `device`, and one client after another on the CPU, in each of the weights modes.
+    backend: of the emulated link."""
+    ends, on_gpu = end_tokens(folder.target), device != "cpu"
+    reference = await in_process(answer_by_generate, folder.checkpoint, dtype, PROMPT, ends, MAX_NEW_TOKENS, device)
+    before = await in_process(device_used, device) if on_gpu else 0
     models = [argument for draft in folder.drafts if draft.write for argument in ("--draft", folder.of_draft(draft))]
     options = ("--dtype", dtype, "--threads", "1", "--cache-tokens", str(CONTEXT), "--idle", "patient")
+    place = ("--device", device, "--listen", _ANY_PORT)
     async with AsyncExitStack() as stack:
         stack.enter_context(_server_cache(folder.path / "cache"))
-        started = running(
-            "outriderd", "serve", "--target", str(folder.checkpoint), *map(str, models), *options, "--listen", _ANY_PORT
-        )
+        started = running("outriderd", "serve", "--target", str(folder.checkpoint), *map(str, models), *options, *place)
         server = await stack.enter_async_context(started)
         near = await server.ready()
         proxied = running("outrider-lab", "proxy", LINK, "--backend", backend, "--to", near)
@@ -123,8 +136,13 @@ async def both_ends(folder: Folder, dtype: str, backend: str, modes: Sequence[st
             fetched = await in_process(fetch, setup)
             given = await in_process(answer, replace(setup, server=far), PROMPT, MAX_NEW_TOKENS)
             clients[draft.name, weights] = ClientRun(given.reading, fetched.bundle_bytes, _judge(reference, given))
-        pass_s = await in_process(pass_seconds, setup, PROMPT, server.pid)
-        return Ends(resident(server.pid), pass_s, clients)
+        pass_s = await in_process(pass_seconds, setup, PROMPT, server.pid, on_gpu)
+        memory = resident(server.pid)
+        if on_gpu:
+            # What torch has once taken of a GPU it keeps, so that this is the most as well.
+            held = await in_process(device_used, device) - before
+            memory = Resident(held, held)
+        return Ends(memory, pass_s, clients)
 
 
 async def client_alone(folder: Folder, dtype: str, modes: Sequence[str] = (AS_IS,)) -> Ends:

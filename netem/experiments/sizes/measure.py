@@ -9,9 +9,11 @@ from typing import TypeVar
 
 import psutil
 
+from common.programs.machine import free_memory_bytes
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.computing import device_name
 from netem.experiments.one_device.dimensions import server_bytes
 from netem.experiments.sizes.draft_models import DRAFTS, SizedDraft
 from netem.experiments.sizes.ends import LINK, Ends, both_ends, client_alone, made, variants
@@ -27,7 +29,7 @@ from netem.experiments.sizes.rows import (
     ServerNumbers,
     make_row,
 )
-from netem.experiments.sizes.targets import TARGETS, SizedTarget, shrunk
+from netem.experiments.sizes.targets import TARGETS, SizedTarget, chosen_targets, shrunk
 from netem.links.backends import choose_backend
 from netem.links.profiles import find_profile
 
@@ -38,29 +40,32 @@ _SPARE_BYTES = 1_500_000_000
 
 
 async def measure(request: Request, advance: Advance) -> Report:
-    known = [shrunk(TARGETS[0])] if request.quick else TARGETS
-    targets = _chosen("target", {each.dimensions.name: each for each in known}, request.targets)
+    targets = chosen_targets(request.targets or ((TARGETS[0].dimensions.name,) if request.quick else ()), request.quick)
     drafts = [*_chosen("draft", {each.name: each for each in DRAFTS}, request.drafts).values()]
-    backend = await choose_backend("auto")
-    fitting = {name: [dtype for dtype in NUMBER_BYTES if _fits(targets[name], drafts, dtype)] for name in targets}
+    backend, device = await choose_backend("auto"), request.device
+    # On a GPU the server is what is measured, in half precision: the client is the same as beside a CPU.
+    is_narrow = request.quick or device != "cpu"
+    considered, all_modes = ([STORED], (AS_IS,)) if is_narrow else (list(NUMBER_BYTES), MODES)
+    fitting = {name: [each for each in considered if _fits(targets[name], drafts, each, device)] for name in targets}
     advance("processes without weights", 0.0)
     with made(shrunk(TARGETS[0]), drafts, request.seed, whole=True) as folder:
         # Libraries take more memory for some dtypes than for others.
         dtypes = [dtype for dtype in NUMBER_BYTES if any(dtype in fit for fit in fitting.values())]
-        empty = {dtype: await both_ends(folder, dtype, backend) for dtype in dtypes}
+        empty = {dtype: await both_ends(folder, dtype, backend, device=device) for dtype in dtypes}
         empty_alone = await client_alone(folder, STORED)
     rows: list[Row] = []
     for number, (name, fit) in enumerate(fitting.items()):
-        with made(targets[name], drafts, request.seed, whole=bool(fit)) as folder:
+        kept = None if request.models is None else request.models / name
+        with made(targets[name], drafts, request.seed, whole=bool(fit), device=device, kept=kept) as folder:
             for turn, dtype in enumerate(fit or [STORED]):
                 advance(f"{name} in {dtype}", (number + turn / len(NUMBER_BYTES)) / len(fitting))
-                modes = MODES if dtype == STORED else (AS_IS,)
+                modes = all_modes if dtype == STORED else (AS_IS,)
                 if fit:
-                    ends, base = await both_ends(folder, dtype, backend, modes), empty[dtype]
+                    ends, base = await both_ends(folder, dtype, backend, modes, device), empty[dtype]
                 else:
                     ends, base = await client_alone(folder, dtype, modes), empty_alone
                 rows += make_rows(targets[name], variants(drafts, modes), dtype, ends, base)
-    return make_report(rows, LINK, backend)
+    return make_report(rows, LINK, backend, device_name(device) if device != "cpu" else "")
 
 
 def _chosen(what: str, known: Mapping[str, Known], names: Sequence[str]) -> dict[str, Known]:
@@ -95,9 +100,12 @@ def _beyond(memory: Resident, empty: Resident) -> tuple[int, int]:
     return memory.now - empty.now, memory.peak - empty.now
 
 
-def _fits(target: SizedTarget, drafts: Sequence[SizedDraft], dtype: str) -> bool:
+def _fits(target: SizedTarget, drafts: Sequence[SizedDraft], dtype: str, device: str = "cpu") -> bool:
     """Whether both ends have room in memory, looked at beforehand."""
     sizes = [draft.size(target.dimensions) for draft in drafts]
     server = server_bytes(target.dimensions, sizes, CONTEXT, NUMBER_BYTES[dtype])
     clients = [Place(target.dimensions, size, AS_IS, dtype).client_bytes for size in sizes]
-    return server + max(clients) + _SPARE_BYTES < psutil.virtual_memory().available
+    room = psutil.virtual_memory().available
+    if device == "cpu":
+        return server + max(clients) + _SPARE_BYTES < room
+    return server + _SPARE_BYTES < free_memory_bytes(device) and max(clients) + _SPARE_BYTES < room

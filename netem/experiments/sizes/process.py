@@ -1,4 +1,5 @@
-"""Runs a function in a process of its own, and reads the memory of processes. Linux says what is needed of them."""
+"""Runs a function in a process of its own, and reads the memory of processes and GPUs. Linux says what is needed of
+processes."""
 
 import asyncio
 import os
@@ -8,6 +9,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+import torch
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -32,6 +35,12 @@ def resident(pid: int | None = None) -> Resident:
 
 def _bytes(value: str) -> int:
     return int(value.removesuffix("kB")) * _KIB
+
+
+def device_used(device: str) -> int:
+    """Bytes of a GPU's memory that all processes hold, this one included."""
+    free, total = torch.cuda.mem_get_info(torch.device(device))
+    return total - free
 
 
 async def in_process(

@@ -21,7 +21,7 @@ class ReferenceRun:
 
 
 def answer_by_generate(
-    directory: Path, dtype: str, prompt: str, ends: tuple[int, ...], max_new_tokens: int
+    directory: Path, dtype: str, prompt: str, ends: tuple[int, ...], max_new_tokens: int, device: str = "cpu"
 ) -> ReferenceRun:
     """The greedy answer to a prompt through the checkpoint's chat template."""
     torch.set_num_threads(1)
@@ -29,10 +29,10 @@ def answer_by_generate(
     ids: Any = tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=True, return_dict=False
     )
-    model = load_causal_lm(directory, dtype=dtype)
+    model = load_causal_lm(directory, device, dtype)
     reference = reference_answer(model, ids, ends, max_new_tokens)
     if model.dtype.itemsize >= torch.float32.itemsize:
         return ReferenceRun(reference, NEAR_TIE)
     with torch.inference_mode():
-        spread = float(model(torch.tensor([ids])).logits[0, -1].float().std())
+        spread = float(model(torch.tensor([ids], device=model.device)).logits[0, -1].float().std())
     return ReferenceRun(reference, TOLERANCES[model.dtype] * spread)

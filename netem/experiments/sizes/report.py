@@ -26,7 +26,8 @@ COLUMNS: Mapping[str, Callable[[Row], str]] = {
 """Of a table of rows, by their headings; what was computed in place of a measurement stands in brackets."""
 
 
-def make_report(rows: Sequence[Row], link: str, backend: str) -> Report:
+def make_report(rows: Sequence[Row], link: str, backend: str, gpu: str = "") -> Report:
+    """gpu: the name of the server's; empty for a server on the CPU."""
     compared = ratios(rows)
     different = [row for row in rows if row.answer == "different"]
     return Report(
@@ -43,12 +44,19 @@ def make_report(rows: Sequence[Row], link: str, backend: str) -> Report:
             "A level adds 6 nodes below 64 tokens without draft state, times 1.25 where the draft needs state (see "
             "client/drafting/depth.py). A pass is over one token. Levels, passes and starts are processor time of one "
             "core, which other programs slow down but do not add to.",
+            *([f"The server is on {gpu}: its memory is the GPU's, a pass the time between tokens."] if gpu else []),
             f"Measured over computed memory: clients {in_words(compared['client'])}; servers "
             f"{in_words(compared['server'])}; bundles {in_words(compared['bundle'])}.",
             "An answer is compared with transformers' generate in the same dtype. A near-tie is a first difference "
             "where the two likeliest tokens are as near to each other as rounding in that dtype explains.",
         ),
-        results={"context": CONTEXT, "link": link, "backend": backend, "rows": [row.as_dict() for row in rows]},
+        results={
+            "context": CONTEXT,
+            "link": link,
+            "backend": backend,
+            "gpu": gpu,
+            "rows": [row.as_dict() for row in rows],
+        },
         faults=[
             f"the answer of {row.target} in {row.dtype} with {row.draft} ({row.weights}) differs from generate's"
             for row in different

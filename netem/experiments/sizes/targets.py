@@ -1,9 +1,10 @@
 """The targets whose sizes are reported, and what of their configurations is no size. Data only."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from common.protocol.errors import MisuseError
 from netem.experiments.one_device.dimensions import LLAMA_1B, LLAMA_8B, QWEN_600M, TargetDimensions
 from netem.experiments.sizes.chat_tokenizer import LLAMA3, QWEN3, ChatForm
 
@@ -42,6 +43,15 @@ LLAMA_8B_TARGET = SizedTarget(
     LLAMA_8B, LLAMA3, _LLAMA | {"rope_parameters": _LLAMA3_ROPE | {"factor": 8.0}}, _LLAMA_ENDS
 )
 TARGETS = (QWEN_600M_TARGET, LLAMA_1B_TARGET, LLAMA_8B_TARGET)
+
+
+def chosen_targets(names: Sequence[str], quick: bool) -> dict[str, SizedTarget]:
+    """By name, all where none is named; with `quick` each as `shrunk`. Raises MisuseError for an unknown name."""
+    known = {each.dimensions.name: each for each in TARGETS}
+    for name in names:
+        if name not in known:
+            raise MisuseError(f"this experiment has no target '{name}'; choose from {', '.join(known)}")
+    return {name: shrunk(each) if quick else each for name, each in known.items() if not names or name in names}
 
 
 def shrunk(target: SizedTarget) -> SizedTarget:

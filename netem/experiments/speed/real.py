@@ -1,4 +1,4 @@
-"""The systems in real time at stated costs: a server and links over tun as processes, and clients in this process.
+"""The systems in real time: a server and links as processes, and clients in this process.
 
 May know how processes are started and queried. It may not know tables or the virtual clock.
 """
@@ -43,13 +43,14 @@ class RealSystem:
     clients: Sequence[RealClient]
     level_seconds: float
 
-    async def play(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[Answer]:
-        """The answers of all clients, each to every prompt one after the other, beginning with a different one."""
+    async def play(self, prompts: Sequence[Sequence[int]], new_tokens: int, clients: int | None = None) -> list[Answer]:
+        """The answers of all clients, or of the first `clients`, each to every prompt one after the other, beginning
+        with a different one."""
 
         async def one(place: int, client: RealClient) -> list[Answer]:
             return [await self._ask(client, prompt, new_tokens) for prompt in rotated(prompts, place)]
 
-        played = await asyncio.gather(*(one(place, client) for place, client in enumerate(self.clients)))
+        played = await asyncio.gather(*(one(place, client) for place, client in enumerate(self.clients[:clients])))
         return [answer for answers in played for answer in answers]
 
     async def _ask(self, client: RealClient, prompt: Sequence[int], new_tokens: int) -> Answer:
@@ -68,9 +69,19 @@ def rotated(prompts: Sequence[Sequence[int]], place: int) -> list[Sequence[int]]
 
 @asynccontextmanager
 async def start_system(
-    target: Path, drafts: Sequence[Path], profile: str, system: System, clients: int, pace: Pace, level_seconds: float
+    target: Path,
+    drafts: Sequence[Path],
+    profile: str,
+    system: System,
+    clients: int,
+    pace: Pace,
+    level_seconds: float,
+    options: Sequence[str] = (),
+    backend: str = "tun",
 ) -> AsyncIterator[RealSystem]:
-    """Runs one server and `clients` clients until the block ends. profile: the name of a link profile.
+    """Runs one server and `clients` clients until the block ends. profile: the name of a link profile; backend: what
+    emulates it. pace, level_seconds: the least that passes and levels take, 0 for their own time. options: of the
+    server.
 
     Raises OutriderError where a process does not start or the link cannot be emulated.
     """
@@ -83,11 +94,11 @@ async def start_system(
     own = ["--listen", "127.0.0.1:0", "--threads", str(HALF_THE_CORES)]
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-real-")))
-        server = await stack.enter_async_context(running("outriderd", "serve", *models, *own, *costs))
+        server = await stack.enter_async_context(running("outriderd", "serve", *models, *own, *costs, *options))
         address = await server.ready()
         links = [
             await stack.enter_async_context(
-                running("outrider-lab", "proxy", profile, "--to", address, "--backend", "tun")
+                running("outrider-lab", "proxy", profile, "--to", address, "--backend", backend)
             )
             for _ in range(clients)
         ]

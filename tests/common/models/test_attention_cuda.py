@@ -21,6 +21,7 @@ from tests.common.models.dense_attention import (
     sharing_segments,
 )
 from tests.common.models.varlen import Varlen
+from tests.pretended_gpu import GPU, pretended_gpu
 
 
 @pytest.mark.parametrize("name", SCORINGS)
@@ -94,7 +95,35 @@ def test_a_gpu_without_the_kernel_takes_the_slower_path_and_says_so_once(
     assert [why in record.getMessage() for record in caplog.records] == [True]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_kernel_that_does_not_run_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with a release of torch whose kernel knows other arguments: a target would else be refused."""
+
+    class Module:
+        AuxRequest = dict
+
+        @staticmethod
+        def varlen_attn(*tensors: object, return_aux: object) -> None:
+            pass
+
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: (9, 0))
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", Module)
+    find_varlen.cache_clear()
+    try:
+        with pretended_gpu(monkeypatch):
+            assert find_varlen(GPU, torch.bfloat16) is None
+            find_varlen.cache_clear()
+            monkeypatch.setattr(
+                Module, "varlen_attn", lambda *tensors, return_aux, **named: Varlen()(*tensors, **named)
+            )
+            assert find_varlen(GPU, torch.bfloat16) is not None
+    finally:
+        find_varlen.cache_clear()
+    assert ["does not run here" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_the_kernel_of_a_gpu_gives_what_each_row_sees(dtype: torch.dtype) -> None:
     device = torch.device("cuda")

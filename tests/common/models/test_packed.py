@@ -205,7 +205,6 @@ def test_an_empty_pool_is_refused(packed: Packed) -> None:
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-2), ("bfloat16", 0.6)])
 @every_family
 def test_cuda_stays_near(

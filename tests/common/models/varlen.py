@@ -28,8 +28,10 @@ class Varlen:
         assert query_offsets.dtype == key_offsets.dtype == torch.int32
         assert enable_gqa
         shared = query.shape[1] // key.shape[1]
-        results = torch.full((*query.shape[:2], value.shape[2]), torch.nan, dtype=query.dtype)
-        log_sums = torch.full((query.shape[1], query.shape[0]), torch.nan, dtype=query.dtype)
+        results = torch.full((*query.shape[:2], value.shape[2]), torch.nan, dtype=query.dtype, device=query.device)
+        # As the kernel has them, whatever it attends in.
+        exact = torch.promote_types(query.dtype, torch.float32)
+        log_sums = torch.full((query.shape[1], query.shape[0]), torch.nan, dtype=exact, device=query.device)
         sequences = zip(pairwise(query_offsets.tolist()), pairwise(key_offsets.tolist()), strict=True)
         for (first, stop), (start, end) in sequences:
             if first == stop:
@@ -37,7 +39,7 @@ class Varlen:
             assert stop - first <= most_queries
             assert 0 < end - start <= most_keys
             k, v = (held[start:end].repeat_interleave(shared, dim=1) for held in (key, value))
-            scores = torch.einsum("qhd,khd->hqk", query[first:stop], k) * scale
+            scores = torch.einsum("qhd,khd->hqk", query[first:stop], k).to(exact) * scale
             log_sums[:, first:stop] = scores.logsumexp(-1)
-            results[first:stop] = torch.einsum("hqk,khv->qhv", scores.softmax(-1), v)
+            results[first:stop] = torch.einsum("hqk,khv->qhv", scores.softmax(-1).to(v.dtype), v)
         return results, log_sums

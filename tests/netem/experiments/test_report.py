@@ -4,6 +4,7 @@ from dataclasses import replace
 from subprocess import run
 
 import pytest
+import torch
 
 from common.protocol.errors import MisuseError
 from netem.experiments import provenance as origins
@@ -12,6 +13,7 @@ from netem.experiments.provenance import provenance
 from netem.experiments.report import prepare, write_report
 from netem.experiments.table import on_terminal
 from tests.families import make_checkpoint
+from tests.pretended_gpu import pretended_gpu
 
 REPORT = Report(
     title="A title",
@@ -89,6 +91,12 @@ def test_the_repository_of_somebody_else_is_not_where_a_result_comes_from(tmp_pa
     monkeypatch.setattr(origins, "__file__", str(installed))
     told = provenance(3, {})
     assert (told["commit"], told["uncommitted_changes"]) == ("", False)
+
+
+def test_provenance_names_the_gpus_where_there_are_any(monkeypatch):
+    assert "gpus" not in provenance(0, {})["machine"] or torch.cuda.is_available()
+    with pretended_gpu(monkeypatch):
+        assert provenance(0, {})["machine"]["gpus"] == ["a pretended GPU"]
 
 
 def test_provenance_is_recorded_by_code(origin):

@@ -179,7 +179,6 @@ def test_a_shipped_family_brings_the_drafts_that_are_there(
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_state_made_on_cuda_equals_that_made_on_the_cpu(target: Path, moa: Path, eagle: Path) -> None:
     offer = make_offer(str(target), (str(moa), str(eagle)))
     slots = np.arange(40)

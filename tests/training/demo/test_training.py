@@ -10,10 +10,13 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from tests.pretended_gpu import GPU, pretended_gpu
 from training.demo.answering import greedy_answers
 from training.demo.architecture import Shape, new_model
 from training.demo.batching import CorpusBatches, group, to_batch
 from training.demo.corpus import Corpus, sample_texts
+from training.demo.evaluate import reference_loss
+from training.demo.prompts import HeldOut
 from training.demo.recipe import answer_loss
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import Encoded, train_tokenizer
@@ -75,6 +78,28 @@ def test_a_run_on_its_plateau_may_be_made_longer(feed: CorpusBatches, tmp_path: 
     extended = train(feed, steps=4, folder=tmp_path / "extended", tokens=200_000)
     for one, other in zip(long.parameters(), extended.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_run_ends_after_its_time_at_a_rate_of_zero() -> None:
+    settings = TargetLoopSettings(tokens=1000, warmup_steps=1, seconds=60.0)
+    rates = [rate_factor(settings, TargetProgress(9, seconds, tokens=100)) for seconds in (0.0, 48.0, 59.9, 61.0)]
+    assert rates == pytest.approx([1.0, 0.5, 0.004, 0.0], abs=1e-3)
+    assert [settings.left(TargetProgress(9, *done)) for done in ((61.0, 100), (0.0, 1000))] == [0.0, 0.0]
+
+
+def test_a_run_leaves_nothing_on_the_cpu(feed: CorpusBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = new_model(TINY, feed.tokenizer, seed=1)
+    before = [parameter.clone() for parameter in model.parameters()]
+    monkeypatch.setattr("training.demo.answering.LONGEST_ANSWER_TOKENS", 3)
+    with pretended_gpu(monkeypatch):
+        torch.nn.Module.to(model, GPU)
+        run(model, feed.batch, answer_loss, TargetLoopSettings(600, warmup_steps=1), tmp_path / "run.pt")
+        assert all(parameter.is_cuda for parameter in model.parameters())
+        (answer,) = greedy_answers(model, feed.tokenizer, ["Hello"])
+        item = HeldOut("chat", "none", "Hello", "Hello to you.")
+        assert reference_loss(model, feed.tokenizer, [item]) > 0
+    assert answer.prompt_ids
+    assert not any(map(torch.equal, model.parameters(), before))
 
 
 def test_every_parameter_has_one_optimiser_and_matrices_of_layers_have_muon(feed: CorpusBatches) -> None:

@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from common.models import attention_backend
+from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.engine import QUICK, measure
-from netem.experiments.one_device.engine_report import Point, PointTimes, exponent, find_faults, make_report
+from netem.experiments.one_device.engine_report import Measured, Point, PointTimes, exponent, find_faults, make_report
+from tests.common.models.varlen import Varlen
+from tests.pretended_gpu import pretended_gpu
 
 GOOD = PointTimes(Point(8, 4096, 1), 12, 240.0, 400.0, 100.0, None, None, 0.9, 0.5)
 ALONE = PointTimes(Point(1, 8192, 1), 12, 80.0, 80.0, 40.0, 85.0, 120.0, 0.9, 0.5)
@@ -31,12 +35,41 @@ def test_a_run_within_its_bounds_is_valid() -> None:
 )
 def test_what_misses_a_bound_is_told(measured: PointTimes, fault: str) -> None:
     assert find_faults([measured]) == [fault]
-    assert make_report([measured], "a shape", judged=False).faults == ()
+    assert make_report([measured], Measured("a shape"), judged=False).faults == ()
 
 
 def test_the_exponent_is_the_slope_of_the_larger_sizes() -> None:
     assert exponent([(1, 90.0), (2, 90.0), (4, 10.0), (8, 20.0), (16, 40.0)]) == pytest.approx(1.0)
     assert exponent([(1, 5.0), (2, 3.0), (4, 12.0)]) == pytest.approx(2.0)
+
+
+async def test_a_run_is_of_one_published_shape() -> None:
+    request = Request(seed=0, quick=True)
+    with pytest.raises(MisuseError, match="one published shape a run"):
+        await measure(replace(request, targets=("Qwen3-0.6B", "Llama-3.1-8B")), lambda doing, share: None)
+    with pytest.raises(MisuseError, match="no target 'Llama'"):
+        await measure(replace(request, targets=("Llama",)), lambda doing, share: None)
+
+
+def test_a_report_names_the_device_that_was_timed() -> None:
+    on_gpu = make_report([ALONE], Measured("a shape", "cuda", "NVIDIA X", "bfloat16"), judged=False)
+    assert "time on NVIDIA X" in on_gpu.remarks[0]
+    assert (on_gpu.results["rows"][0]["device"], on_gpu.results["rows"][0]["dtype"]) == ("cuda", "bfloat16")
+
+
+async def test_a_published_shape_runs_on_a_gpu_with_all_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_backend, "find_varlen", lambda device, dtype: Varlen())
+    attention_backend.backend_for.cache_clear()
+    request = Request(seed=0, quick=True, targets=("Qwen3-0.6B",), device="cuda")
+    try:
+        with pretended_gpu(monkeypatch):
+            report = await measure(request, lambda doing, share: None)
+    finally:
+        attention_backend.backend_for.cache_clear()
+    assert {(row["device"], row["dtype"]) for row in report.results["rows"]} == {("cuda", "bfloat16")}
+    assert {row["kv_heads"] for row in report.results["rows"]} == {2}
+    assert "3 layers of 64, 4 heads, vocabulary 2,048, passes as with --fast, bfloat16" in report.remarks[0]
+    assert "time on a pretended GPU" in report.remarks[0]
 
 
 async def test_a_quick_run_has_a_row_for_each_point_and_number_of_heads() -> None:

@@ -21,7 +21,7 @@ def rows(**wrong):
 
 
 def test_rows_are_held_against_the_rival():
-    report = make_report(rows(), SIZES, max_new_tokens=9)
+    report = make_report(rows(), SIZES, 9, 30.0, "NVIDIA X")
     check("single-device", report)
     assert report.faults == []
     assert report.headings[:4] == ("draft", "code", "chat", "mean")
@@ -29,21 +29,22 @@ def test_rows_are_held_against_the_rival():
     assert report.rows[2][1] == "2.00x 4.00"
     assert report.results["drafts"]["moa"]["accept_length_against_eagle"]["value"] == 2
     assert any("Every answer is" in remark for remark in report.remarks)
+    assert any("NVIDIA X, prompts included, where decoding one by one makes 30.0" in each for each in report.remarks)
 
 
 def test_without_the_rival_there_are_no_ratios():
     alone = make_rows(DRAFTS[::2], {"lookup": answers(1), "moa": answers(4)}, answers(1), layers=12, seed=0)
-    report = make_report(alone, SIZES, max_new_tokens=9)
+    report = make_report(alone, SIZES, 9, 30.0, "NVIDIA X")
     check("single-device", report)
     assert [row[5] for row in report.rows] == ["", ""]
 
 
 def test_answers_of_another_text_are_a_fault():
-    report = make_report(rows(moa=answers(4, tokens=(*range(8), 99))), SIZES, max_new_tokens=9)
+    report = make_report(rows(moa=answers(4, tokens=(*range(8), 99))), SIZES, 9, 30.0, "NVIDIA X")
     assert report.faults == ["4 of 4 answers with moa differ from plain decoding"]
     assert any("4 with moa" in remark for remark in report.remarks)
     few = [replace(row, different=1 if row.draft.name == "moa" else 0) for row in rows()]
-    assert make_report(few, {"code": 100, "chat": 100}, max_new_tokens=9).faults == []
+    assert make_report(few, {"code": 100, "chat": 100}, 9, 30.0, "NVIDIA X").faults == []
 
 
 async def test_tiny_drafts_are_measured(request_for, monkeypatch):

@@ -1,12 +1,14 @@
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from common.drafters.lookup import LookupDrafter
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.sizes import measure, process
-from netem.experiments.sizes.client import ClientReading
+from netem.experiments.sizes.client import ClientReading, _level_seconds
 from netem.experiments.sizes.draft_models import DRAFTS
 from netem.experiments.sizes.ends import ClientRun, Ends, both_ends, client_alone, made, variants
 from netem.experiments.sizes.process import Resident
@@ -46,6 +48,24 @@ def test_a_client_without_a_server_and_a_draft_without_weights() -> None:
     assert [row.weights for row in rows if row.draft == "lookup"] == [AS_IS]
     assert {row.weights for row in rows if row.draft == "eagle3"} == set(MODES)
     assert not any(row.server_measured for row in rows)
+
+
+def test_a_checkpoint_that_is_kept_takes_no_others_place(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with made(shrunk(QWEN_600M_TARGET), DRAFTS[:1], seed=1, whole=True, kept=kept) as folder:
+        assert folder.checkpoint == kept / "target"
+    assert (kept / "target" / "config.json").is_file()
+    held = sorted(kept.rglob("*"))
+    with (
+        pytest.raises(MisuseError, match="exists"),
+        made(shrunk(QWEN_600M_TARGET), DRAFTS[:1], 1, whole=True, kept=kept),
+    ):
+        pass
+    assert sorted(kept.rglob("*")) == held
+
+
+def test_a_drafter_that_proposes_nothing_has_levels_of_no_time() -> None:
+    assert _level_seconds(LookupDrafter(), 1000) == 0
 
 
 def test_drafts_and_targets_are_chosen_by_name() -> None:

@@ -1,0 +1,92 @@
+"""What `outrider-lab gpu` runs: its plan of times, the order, and what may begin when."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from common.models.errors import CheckpointError
+from common.protocol.errors import MisuseError
+from netem.cli import run_gpu
+from netem.experiments.experiment import EXPERIMENTS, Request
+from netem.experiments.gpu_parts import (
+    GPU,
+    LAB,
+    REHEARSAL,
+    TESTS,
+    USABLE,
+    Part,
+    Scale,
+    State,
+    left_out,
+    make_parts,
+    next_part,
+)
+
+BACKGROUND = Part("target", "training.cli", (), 5, in_background=True)
+FIRST, LONG = Part("first", LAB, (), 1, timed=True), Part("long", LAB, (), 9, timed=True)
+LAST = Part("last", LAB, (), 1, needs=("target", "first"))
+PARTS = (BACKGROUND, FIRST, LONG, LAST)
+
+
+def parts_of(scale: Scale) -> dict[str, Part]:
+    return {part.name: part for part in make_parts(scale, Path("/out"), Path("/work"))}
+
+
+@pytest.mark.parametrize("scale", [GPU, REHEARSAL])
+def test_what_the_target_does_not_train_beside_fits_into_the_time_with_it(scale: Scale) -> None:
+    parts = parts_of(scale)
+    alone = [part.minutes for part in parts.values() if part.timed or "target" in part.needs or part.in_background]
+    assert sum(alone) == pytest.approx(scale.minutes)
+    assert scale.training_minutes > 0.2
+
+
+def test_a_longer_time_is_the_trainings_alone() -> None:
+    longer = replace(GPU, minutes=GPU.minutes + 11)
+    assert longer.training_minutes == pytest.approx(GPU.training_minutes + 11)
+    changed = {name for name, part in parts_of(longer).items() if part != parts_of(GPU)[name]}
+    assert changed == {"target"}
+    assert replace(GPU, minutes=35).training_minutes >= 19
+
+
+def test_the_rehearsal_has_the_same_parts_in_the_same_order() -> None:
+    assert list(parts_of(REHEARSAL)) == list(parts_of(GPU))
+    for part, small in zip(parts_of(GPU).values(), parts_of(REHEARSAL).values(), strict=True):
+        assert (part.timed, part.needs, part.made, part.out) == (small.timed, small.needs, small.made, small.out)
+        assert "cuda" not in small.arguments or part.module == TESTS
+
+
+def test_experiments_name_what_runs_on_a_gpu_and_need_nothing_from_outside() -> None:
+    asked = [part.arguments for part in parts_of(GPU).values() if part.module == LAB]
+    assert {each[1] for each in asked} == {"engine", "sizes", "single-device", "load-timed"}
+    assert all(EXPERIMENTS[each[1]].on_gpu and each[each.index("--device") + 1] == "cuda" for each in asked)
+    assert all(set(part.needs) <= parts_of(GPU).keys() for part in parts_of(GPU).values())
+
+
+async def test_other_experiments_refuse_a_gpu() -> None:
+    with pytest.raises(MisuseError, match="'network' runs on the CPU only; on a GPU run"):
+        await EXPERIMENTS["network"].run(Request(0, quick=True, device="cuda"), lambda doing, share: None)
+
+
+def test_parts_begin_in_order_once_what_they_need_is_there_and_they_fit() -> None:
+    assert next_part(PARTS, {}, (), 1000) == BACKGROUND
+    assert next_part(PARTS, {}, ("target",), 1000) == FIRST
+    done = {"first": State.DONE}
+    assert next_part(PARTS, done, ("target",), 1000) == LONG
+    assert next_part(PARTS, done, ("target",), 500) is None
+    assert next_part(PARTS, done | {"target": State.INVALID}, (), 500) == LAST
+    assert next_part(PARTS, done | {"target": State.DONE}, (), 30) is None
+    assert next_part(PARTS, dict.fromkeys(("target", "first", "long", "last"), State.DONE), (), 1000) is None
+
+
+@pytest.mark.parametrize("state", State)
+def test_what_needs_a_part_that_failed_is_left_out(state: State) -> None:
+    assert left_out(LAST, {"target": state}) == ("" if state in USABLE else "target")
+    assert left_out(FIRST, {"target": state}) == ""
+
+
+def test_without_a_gpu_the_command_says_so_and_begins_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(CheckpointError, match="the device 'cuda' is not in this machine"):
+        run_gpu(tmp_path / "out")
+    assert not (tmp_path / "out").exists()

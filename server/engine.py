@@ -148,6 +148,8 @@ class Engine:
                 self.counters.busy_seconds += timed.seconds
                 self.sessions.complete(batch, outcomes, self._clock())
                 self._draft_may_be_due.set()
+                # Its frames leave before the next pass is planned.
+                await asyncio.sleep(0)
 
     async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
         """Drafts one level at a time, beside the passes."""

@@ -14,7 +14,7 @@ import pytest
 from common.pacing import Timed
 from common.protocol.client_session import ClientSession
 from common.protocol.errors import MisuseError
-from common.protocol.messages import Settings, StateRequest
+from common.protocol.messages import Commit, Settings, StateRequest
 from common.protocol.views import Proposal, TreeView
 from server.engine import Engine
 from server.options import Pace
@@ -320,6 +320,30 @@ async def test_what_follows_a_pass_at_once_is_part_of_the_next_ones_cost_and_a_w
     (worker,) = workers
     begun = [number for number, rests in enumerate(worker.rests[:-1]) if rests]
     assert begun == [0, len(truth_of([3, 1]))]
+
+
+async def test_what_a_pass_committed_leaves_before_the_next_pass_begins() -> None:
+    received: list[int] = []
+    known: list[int] = []
+
+    class Asking(InPlace):
+        async def run(
+            self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+        ) -> tuple[Result, Timed]:
+            known.append(sum(received))
+            return await super().run(cost, compute, before)
+
+    engine = Engine(new_sessions(server_drafts=False), FakeTarget(), Pace(), make_worker=partial(Asking, {}))
+    running = asyncio.create_task(engine.run())
+    client, wire = ClientSession(uuid4().hex, LIMITS), EngineWire(engine)
+    wire.send(client.open([3, 1], Settings(5, idle="eager")))
+    while client.finished is None:
+        message = await wire.receive()
+        assert message is not None
+        client.receive(message)
+        received.append(len(message.tokens) if isinstance(message, Commit) else 0)
+    running.cancel()
+    assert known == list(range(len(truth_of([3, 1])[:5])))
 
 
 async def test_a_server_that_cannot_draft_makes_no_worker_for_it() -> None:

@@ -15,7 +15,7 @@ from netem.experiments.speed.testbed import open_testbed
 from netem.virtual.server import PACE
 from tests.client.demo.answers import answer, counted
 
-ONCE = ClockSetting("4g", clients=1, slower=1, systems=(CLOUD_DECODING,))
+ONCE = ClockSetting("4g", clients=1, slower=1, systems=(CLOUD_DECODING,), repetitions=1)
 TOKENS = 8
 
 
@@ -51,7 +51,7 @@ def test_as_many_clients_ask_every_prompt_each_beginning_with_another(testbed, m
         return TimedAnswer(answer((1, 2), seconds=0.5), 0.0, ())
 
     monkeypatch.setattr(Asker, "ask_timed", noted)
-    two = ClockSetting("4g", clients=2, slower=4, systems=(EAGER,))
+    two = ClockSetting("4g", clients=2, slower=4, systems=(EAGER,), repetitions=3)
     assert play_virtually(testbed, two, EAGER, [[1], [2]], TOKENS) == pytest.approx(4.0)
     assert {options for *_, options in asked} == {EAGER.options(TOKENS, 4 * DRAFT_SECONDS)}
     by_seed = {seed: tokens for seed, tokens, _ in asked}

@@ -68,7 +68,7 @@ RUNS: tuple[KeptRun, ...] = (
     KeptRun("ablation", "ablation", drafts=_ABLATED, needs=(ABLATION,)),
     *map(_plain, ("quality", "trees", "messages", "states", "sampling", "weights", "formula")),
     *map(_plain, ("network", "first-token", "load", "frontier", "sets", "controller", "draft-choice")),
-    KeptRun("disconnect", "disconnect", drafts=_ALONE),
+    KeptRun("disconnect", "disconnect", drafts=(*_ALONE, "medusa", "independent", "glide", "tandem", "eagle")),
     KeptRun("reconnect", "reconnect", drafts=_ALONE),
     *map(_plain, ("flapping", "conformance", "families", "ranks", "law")),
     *map(_plain, ("capacity", "capacity-failures", "mixed")),

@@ -73,9 +73,14 @@ def curve(axes: Axes, points: Mapping[float, float], look: Look, **style: Any) -
 
 
 def doubling_axis(axes: Axes, ticks: Sequence[float]) -> None:
-    """A logarithmic x axis with a tick at each measured place."""
+    """A logarithmic x axis with a tick at each measured place, in increasing order; of places within a tenth the first
+    has a number."""
     axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    numbered: list[float] = []
+    for tick in ticks:
+        if not numbered or tick > 1.1 * numbered[-1]:
+            numbered.append(tick)
+    axes.set_xticks(ticks, [f"{tick:g}" if tick in numbered else "" for tick in ticks])
     axes.minorticks_off()
     axes.grid(axis="y")
 

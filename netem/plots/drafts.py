@@ -240,7 +240,7 @@ def states(figure: Figure, results: Mapping[str, Any]) -> Headline:
     entries = figure.add_subplot(frameon=False)
     entries.set_axis_off()
     entries.set_in_layout(False)
-    for draft in drafts:
+    for draft in dict.fromkeys(each["draft"] for each in points if each["what"] != _CODEC):
         key(entries, draft, linestyle="-", color=draft_colour(draft))
     for line, meaning in (("-", "newest first, own scales"), ("--", "prefix first, static scales, learnt codec")):
         key(entries, meaning, linestyle=line, color=INK)

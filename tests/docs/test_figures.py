@@ -71,16 +71,13 @@ LABELS = {
     "moa, N=0": "moa",
     "moa, N=1": "moa --layers 1",
     "moa, N=3": "moa --layers 3",
-    **{f"moa, N=0+{name}": f"moa+{name}" for name in STATELESS_KINDS},
+    **{f"moa, N=0+{name}": f"moa+{name}" for name in (*STATELESS_KINDS, "independent")},
 }
 
 
-TABLES = ("single-device-2500", "single-device-2500-more", "single-device-pools")
-
-
-@pytest.mark.parametrize(("table", "draft"), [(table, draft) for table in TABLES for draft in results(table)["drafts"]])
-def test_what_draft_models_are_worth(table, draft):
-    measured = results(table)["drafts"][draft]
+@pytest.mark.parametrize("draft", results("single-device")["drafts"])
+def test_what_draft_models_are_worth(draft):
+    measured = results("single-device")["drafts"][draft]
     label = f"`{LABELS.get(draft, draft)}`"
     lengths = [category["accept_length"]["value"] for category in measured["categories"].values()]
     cells = [label, *(f"{value:.1f}" for value in (*lengths, measured["accept_length"]["value"]))]

@@ -119,7 +119,7 @@ def clock(figure: Figure, results: Mapping[str, Any]) -> Headline:
     mark_ours(axes.get_yticklabels(), [system_look(each["system"]) for each in points])
     line_at(axes, 1.0)
     axes.margins(x=0.1)
-    axes.set_xlabel("speed on the virtual clock divided by real time's (line: over its repetitions)")
+    axes.set_xlabel("virtual speed divided by the real one (line: its repetitions)")
     key(axes, "filled: real time kept its costs", marker="o", color=INK)
     key(axes, "hollow: it did not", marker="o", markerfacecolor=PAPER, markeredgewidth=2.2, color=INK)
     legend_below(figure, axes, 2)

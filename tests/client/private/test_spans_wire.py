@@ -33,7 +33,7 @@ from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 from tests.programs import finished
 
-PROMPTS = 200
+PROMPTS = 100
 STATE_ALONE = Settings(max_new_tokens=0)
 CHOICE = DraftChoice("moa", dtype="float64", threads=1, layers=1)
 CONTROL = (Ack, StateAck, Ping)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from itertools import pairwise
 
 import pytest
 
@@ -12,7 +11,6 @@ from client.drafting.controller import FixedTree
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy
 from common.drafters.best_first import Expansion
-from common.pacing import PacedThread
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings, State
 from common.protocol.views import Proposal
@@ -33,24 +31,6 @@ from tests.client.fakes import (
 )
 
 PROMPT = (3, 1, 4, 1, 5)
-
-
-class CountingRests(PacedThread):
-    """How often the caller rested before each level."""
-
-    def __init__(self, name):
-        super().__init__(name)
-        self.rests = []
-        self._new = 0
-
-    def rested(self):
-        self._new += 1
-        super().rested()
-
-    async def run(self, cost_s, compute, before=None):
-        self.rests.append(self._new)
-        self._new = 0
-        return await super().run(cost_s, compute, before)
 
 
 def unseen(committed, provisional):
@@ -214,26 +194,6 @@ async def test_several_turns_share_the_session():
     talk.close()
     stream.close()
     assert not any(isinstance(message, Grow) and message.turn > 2 for message in stream.sent)
-
-
-async def test_a_wait_for_a_commit_is_not_part_of_a_levels_cost_and_what_follows_a_level_is():
-    workers = []
-
-    def make_worker(name):
-        workers.append(CountingRests(name))
-        return workers[-1]
-
-    loop = DraftingLoop(ClientSession(SESSION, LIMITS), LOCKSTEP, has_drafter=True)
-    drafter = ChainDrafter(target, depth=20)
-    stream = FakeStream()
-    talk = Conversation(stream, loop, drafter, "fake", tree=LOCKSTEP.tree, make_worker=make_worker)
-    await asyncio.wait_for(talk.answer(PROMPT, Settings(40, idle=LOCKSTEP.idle), unseen), 20)
-    talk.close()
-    stream.close()
-    (worker,) = workers
-    begun = [number for number, rests in enumerate(worker.rests) if rests]
-    assert begun[0] == 0
-    assert {later - earlier for earlier, later in pairwise(begun[1:])} == {LOCKSTEP.round_levels}
 
 
 @pytest.mark.parametrize("policy", [STREAM, LOCKSTEP], ids=["stream", "lockstep"])

@@ -97,7 +97,7 @@ class _LinkStream(VirtualStream):
         if not self._was_closed:
             self._was_closed = True
             self._arrived.put_nowait(None)
-            self._up.write(HEADER_BYTES, super().close)
+            self._write_up(HEADER_BYTES, super().close)
 
     def break_off(self, server_knows_at_s: float) -> None:
         """Receives nothing more; the server learns of it at that time. What is under way is lost."""

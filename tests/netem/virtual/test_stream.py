@@ -11,7 +11,7 @@ from common.rpc.convert import frame_from_client, frame_from_server
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker, run_virtually
-from netem.virtual.stream import VirtualStream
+from netem.virtual.stream import MESSAGE_S, VirtualStream
 from netem.virtual.tcp import connect
 from server.engine import Engine
 from server.options import Pace
@@ -22,6 +22,7 @@ from tests.server.fake_target import STATE, STATE_KINDS, FakeTarget, decode
 PREFIX = 5
 """Bytes that gRPC puts before a message."""
 WAY = 0.04
+THERE_AND_BACK = 2 * (WAY + MESSAGE_S)
 PROMPT = [3, 4, 5]
 
 
@@ -66,9 +67,9 @@ def test_an_answer_comes_over_the_link_and_takes_its_time() -> None:
     heard, _, _, answer = run_virtually(one_answer(link(WAY)))
     assert answer == decode(PROMPT, 6, end=-1)
     assert isinstance(heard[0][1], Opened)
-    assert heard[0][0] == pytest.approx(2 * WAY, abs=1e-6)
+    assert heard[0][0] == pytest.approx(THERE_AND_BACK, abs=1e-6)
     commits = [at for at, message in heard if isinstance(message, Commit)]
-    assert commits == pytest.approx([2 * WAY + 0.01 * (number + 1) for number in range(6)], abs=1e-6)
+    assert commits == pytest.approx([THERE_AND_BACK + 0.01 * (number + 1) for number in range(6)], abs=1e-6)
     assert isinstance(heard[-1][1], Finished)
 
 
@@ -108,6 +109,6 @@ def test_what_is_under_way_when_the_stream_is_closed_is_nobodys_failure(heard: i
     assert len(engine.sessions) == 0
 
 
-def test_where_there_is_no_link_nothing_but_passes_takes_time() -> None:
+def test_where_there_is_no_link_nothing_but_messages_and_passes_takes_time() -> None:
     heard, _, _, _ = run_virtually(one_answer(link(0.0)))
-    assert heard[-1][0] == pytest.approx(6 * 0.01, abs=1e-5)
+    assert heard[-1][0] == pytest.approx(2 * MESSAGE_S + 6 * 0.01, abs=1e-5)

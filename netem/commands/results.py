@@ -1,6 +1,7 @@
 """`outrider-lab results`: runs all experiments that are kept, one after the other, from one commit and one family.
 
 What was finished from the same commit and the same models is not run again, so that it may be interrupted and resumed.
+A commit that differs in documents and tests alone counts as the same.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from netem.experiments.busy_cores import is_quiet
 from netem.experiments.experiment import find_experiment
 from netem.experiments.kept_results import KeptResults, read_results
 from netem.experiments.kept_runs import KeptRun, Outside
-from netem.experiments.provenance import SourceTree, identities, source_tree
+from netem.experiments.provenance import SourceTree, compute_alike, identities, source_tree
 from netem.experiments.report import FILES, prepare
 
 Launch = Callable[[Sequence[str], Path], int]
@@ -53,6 +54,9 @@ def make_results(
     for folder, what in wrong.items():
         if what:
             typer.echo(f"{folder}: {what}")
+    finished = [kept for run in runs if (kept := read_finished(out / run.folder))]
+    minutes = sum(kept.provenance.get("seconds", 0) for kept in finished) / 60
+    typer.echo(f"{len(finished)} of {len(runs)} results are there, of {minutes:.0f} minutes together")
     return not any(wrong.values())
 
 
@@ -82,7 +86,7 @@ def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -
     if kept is None:
         return None
     origin = kept.provenance
-    if SourceTree(origin["commit"], origin["uncommitted_changes"]) != source:
+    if origin["uncommitted_changes"] or not compute_alike(origin["commit"], source.commit):
         return False
     return bool(_missing(run, outside)) or origin["models"] == _models(run, outside)
 

@@ -19,6 +19,9 @@ from common.models.fingerprint import fingerprint
 from common.models.source import CONFIG, WEIGHTS
 
 _PACKAGES = ("outrider", "torch", "transformers", "grpcio", "numpy")
+_COMPUTES_NOTHING = (":(top,exclude)docs", ":(top,exclude)tests", ":(top,exclude)*.md")
+"""Paths of git, of what no experiment reads."""
+
 _CARD = "README.md"
 _TITLE = "# "
 
@@ -59,6 +62,11 @@ def source_tree() -> SourceTree:
     return SourceTree(_git("rev-parse", "HEAD"), bool(_git("status", "--porcelain")))
 
 
+def compute_alike(commit: str, other: str) -> bool:
+    """Whether two commits differ in documents and tests alone, if at all; False for one that git does not know."""
+    return commit == other or _git("diff", "--stat", commit, other, "--", ":/", *_COMPUTES_NOTHING, failed="?") == ""
+
+
 def identities(models: Mapping[str, Path]) -> dict[str, dict[str, str]]:
     """The name and the fingerprint of each checkpoint."""
     return {name: _identity(checkpoint) for name, checkpoint in models.items()}
@@ -81,14 +89,14 @@ def _fingerprint(checkpoint: Path) -> str:
     return digest.hexdigest()
 
 
-def _git(*arguments: str) -> str:
-    """What git says in a clone of ours, nothing elsewhere: an environment may lie in a repository of its user's."""
+def _git(*arguments: str, failed: str = "") -> str:
+    """What git says in a clone of ours, `failed` elsewhere: an environment may lie in a repository of its user's."""
     here = Path(__file__).parent
     try:
         subprocess.run(["git", "ls-files", "--error-unmatch", __file__], cwd=here, capture_output=True, check=True)
         done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        return ""
+        return failed
     return done.stdout.strip()
 
 

@@ -142,6 +142,7 @@ def origin_of(provenance: Mapping[str, Any]) -> dict[str, str]:
     return {
         "Commit": f"{provenance['commit'] or 'unknown'}{changes}",
         "Started": provenance["started"],
+        **({"Took": f"{provenance['seconds']} s"} if "seconds" in provenance else {}),
         "Command": provenance["command"],
         "Seed": str(provenance["seed"]),
         "Machine": f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average_before']:.2f}",

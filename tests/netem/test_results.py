@@ -46,6 +46,7 @@ class Machine:
             "commit": self.tree.commit,
             "uncommitted_changes": self.tree.uncommitted_changes,
             "models": identities(self.checkpoints(Request(0, quick=False))),
+            "seconds": 90,
         }
         written = {"title": name, "provenance": origin, "faults": self.faults.get(name, []), "results": {}}
         (out / FILES[0]).write_text(json.dumps(written))
@@ -122,6 +123,15 @@ def test_commits_are_not_mixed_unless_all_are_replaced(machine, make):
     assert machine.launched == []
     assert make(replace=True)
     assert machine.launched == list(NAMES)
+
+
+def test_a_commit_that_computes_the_same_counts_as_the_same(machine, make, monkeypatch, capsys):
+    assert make()
+    assert "3 of 3 results are there, of 4 minutes together" in capsys.readouterr().out  # 4.5, rounded to even
+    machine.tree = LATER
+    monkeypatch.setattr(results, "compute_alike", lambda kept, now: (kept, now) == ("c0ffee", "decade"))
+    assert make()
+    assert machine.launched == []
 
 
 def test_models_are_not_mixed(machine, make, tmp_path):

@@ -31,6 +31,7 @@ def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
     written = json.loads((out / "results.json").read_text())
     assert written["results"] == {"quick": True}
     assert written["provenance"]["seed"] == 3
+    assert written["provenance"]["seconds"] == 0
     assert written["provenance"]["command"] == "outrider-lab run tiny"
     assert set(written["provenance"]["models"]) == {"target"}
     assert (out / "plot.png").is_file()

@@ -1,0 +1,46 @@
+"""Where a result comes from: which commits compute alike."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from netem.experiments import provenance
+from netem.experiments.provenance import compute_alike
+
+
+@pytest.fixture
+def commit(tmp_path, monkeypatch):
+    """Commits a change of one file in a clone of its own, which `provenance` takes for ours; returns the commit."""
+
+    def git(*arguments: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@b", *arguments)
+        return subprocess.run(["git", *own], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(name: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        with path.open("a") as file:
+            file.write("another line\n")
+        git("add", "--all")
+        git("commit", "--quiet", "--message", name)
+        return git("rev-parse", "HEAD")
+
+    git("init", "--quiet")
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "netem" / "provenance.py"))
+    return commit
+
+
+def test_documents_and_tests_change_no_result(commit):
+    first = commit("netem/provenance.py")
+    alike = [commit(name) for name in ("docs/log.md", "README.md", "tests/netem/test_run.py", "docs/benchmarks/a.json")]
+    assert all(compute_alike(first, each) and compute_alike(each, first) for each in alike)
+    other = commit("models/demo/prompts.jsonl")
+    assert not compute_alike(first, other)
+    assert not compute_alike(alike[-1], commit("netem/provenance.py"))
+    assert compute_alike(other, other)
+
+
+def test_a_commit_that_is_not_there_is_another(commit):
+    assert not compute_alike("0" * 40, commit("netem/provenance.py"))
+    assert Path(provenance.__file__).is_file()

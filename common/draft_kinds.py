@@ -64,9 +64,9 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         ),
         DraftKind(
             "block",
-            "a block draft: a Mixture of Attentions draft that predicts many positions in one forward",
+            "a block draft: a Tandem draft that predicts many positions in one forward",
             DraftParts.ON_TAIL,
-            LSA,
+            FUSED,
         ),
         DraftKind(
             "dflash",

@@ -277,8 +277,13 @@ def run_all(
     replace: Annotated[
         bool, typer.Option("--replace", help="Run again what comes from another commit or other models.")
     ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Untimed experiments at a time.", show_default="one for each core")
+    ] = None,
 ) -> None:
     """Run every experiment in its full form, from one commit; what is finished is kept."""
+    import os
+
     from common.programs.extras import require_extra
 
     require_extra("lab", "an experiment")
@@ -287,7 +292,7 @@ def run_all(
 
     single = {DATA: data, ABLATION: ablation, LLAMA_SERVER: llama_server}
     outside = {APPS: apps or []} | {option: [path] if path else [] for option, path in single.items()}
-    if not make_results(RUNS, out, outside, replace, only or ()):
+    if not make_results(RUNS, out, outside, replace, only or (), jobs=jobs or os.cpu_count() or 1):
         exit_with("outrider-lab", f"not every result in {out} is there and valid", FAILURE)
 
 

@@ -15,8 +15,7 @@ from common.draft_models.glide import GlideConfig, GlideDraft, save_glide
 from common.draft_models.hydra import HydraConfig, HydraDraft, save_hydra
 from common.draft_models.layers import LayerShape
 from common.draft_models.medusa import MedusaConfig, MedusaDraft, save_medusa
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
-from common.draft_models.moa import save_moa
+from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa, save_moa
 from common.draft_models.state_codec import StateCodec
 from common.draft_models.tandem import TandemConfig, TandemDraft, save_tandem
 from common.models.checkpoint import load_config
@@ -66,14 +65,10 @@ def make_moa_draft(
 def make_block_draft(directory: Path, target: Path, *, length: int = 4, seed: int = 0) -> Path:
     """Saves a random `block` draft for the target's checkpoint; returns `directory`."""
     torch.manual_seed(seed)
-    config = block_config_for(target, length)
-    save_block(directory, fingerprint(target), config, _shaken(BlockDraft(config)), _shaken(make_lsa(config.trunk)))
+    trunk = tandem_config_for(target)
+    config = BlockConfig(trunk, length, across=trunk.layer, correction=8)
+    save_block(directory, fingerprint(target), _shaken(BlockDraft(config)), _shaken(tandem.make_fuse(trunk)))
     return directory
-
-
-def block_config_for(target: Path, length: int) -> BlockConfig:
-    trunk = moa_config_for(target, (0,))
-    return BlockConfig(trunk, length, across=trunk.ca, correction=8)
 
 
 def make_eagle_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
@@ -144,12 +139,15 @@ def make_glide_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
 def make_tandem_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:
     """Saves a random `tandem` draft for the target's checkpoint; returns `directory`."""
     torch.manual_seed(seed)
+    config = tandem_config_for(target)
+    save_tandem(directory, fingerprint(target), _shaken(TandemDraft(config)), _shaken(tandem.make_fuse(config)))
+    return directory
+
+
+def tandem_config_for(target: Path) -> TandemConfig:
     hidden = load_config(target).hidden_size
     layer = LayerShape(hidden, heads=4, kv_heads=2, head_dim=8, intermediate=hidden)
-    config = TandemConfig(layer, layers=2, taps=(1, 3), state_width=hidden // 2)
-    fuse = _shaken(tandem.make_fuse(config, hidden))
-    save_tandem(directory, fingerprint(target), _shaken(TandemDraft(config)), fuse)
-    return directory
+    return TandemConfig(layer, layers=2, taps=(1, 3), state_width=hidden // 2)
 
 
 def make_dflash_draft(directory: Path, target: Path, *, seed: int = 0) -> Path:

@@ -1,15 +1,14 @@
 """`block`, our own: one forward predicts the next token of any node of a tree, and the tokens of many positions behind
-one of them. It is the client's half of Mixture of Attentions (Zimmer et al. 2025, arXiv 2410.03804) with masked
-positions behind the last token, as in block diffusion drafting (DFlash, arXiv 2602.06036), and a small recurrent
-correction along the path that a tree takes through them (Hydra, Ankner et al. 2024, arXiv 2402.05109, conditions its
-heads in this way).
+one of them. It is a Tandem decoder (Nair et al. 2024, arXiv 2402.08644) with masked positions behind the last token,
+as in block diffusion drafting (DFlash, arXiv 2602.06036), and a small recurrent correction along the path that a tree
+takes through them (Hydra, Ankner et al. 2024, arXiv 2402.05109, conditions its heads in this way).
 
 What may live here: the client's network, its configuration, and how a draft is saved and loaded. The server's half is
-that of `moa`, so that the same draft state travels. It may not know losses, caches, trees or the target's head.
+that of `tandem`, and what travels as wide. It may not know losses, caches, trees or the target's head.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,23 +17,23 @@ from torch import nn
 from torch.nn.functional import silu
 
 from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
-from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm, full_attention
-from common.draft_models.lsa import StateMixer
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft
+from common.draft_models.layers import Attention, DecoderLayer, LayerShape, full_attention
+from common.draft_models.state_fuse import StateFuse, check_reach
+from common.draft_models.tandem import TandemConfig, TandemDraft, load_fuse_of
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 
-# Shape letters: N blocks, B positions of a block, S received states, E hidden size, C width of the correction.
+# Shape letters: N blocks, B positions of a block, S tokens before it, E hidden size, C width of the correction.
 
 KIND = "block"
 
 
 @dataclass(frozen=True, slots=True)
 class BlockConfig:
-    """`trunk`: sizes of the layers that it shares with `moa`, and of the states. `length`: positions that one forward
-    predicts. `across`: the layer in which these see each other. `correction`: width of the recurrent state."""
+    """`trunk`: sizes of the layers that it shares with `tandem`, and of the states. `length`: positions that one
+    forward predicts. `across`: the layer in which these see each other. `correction`: width of the recurrent state."""
 
-    trunk: MoaConfig
+    trunk: TandemConfig
     length: int
     across: LayerShape
     correction: int
@@ -46,7 +45,7 @@ class BlockConfig:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
         return cls(
-            trunk=MoaConfig.from_json(content["trunk"]),
+            trunk=TandemConfig.from_json(content["trunk"]),
             length=int(content["length"]),
             across=LayerShape.from_json(content["across"]),
             correction=int(content["correction"]),
@@ -54,20 +53,18 @@ class BlockConfig:
 
 
 class BlockDraft(nn.Module):
-    """The client's half. `norm(trunk.look_back(...))` of a token predicts the next one, as in `moa`. A block begins at
-    an anchor, the last token that is known: place 0 of it is the anchor's, and the places behind it, which have no
-    token of their own, predict the tokens behind the next one."""
+    """The client's half. What `trunk` makes of a token predicts the next one, as in `tandem`. A block begins at an
+    anchor, the last token that is known: place 0 of it is the anchor's, and the places behind it, which have no token
+    of their own and enter the last layer of the trunk, predict the tokens behind the next one."""
 
     def __init__(self, config: BlockConfig):
         super().__init__()
         self.config = config
-        hidden, width = config.trunk.hidden, config.correction
-        # Its norm is that of the block.
-        self.trunk = MoaDraft(replace(config.trunk, final_norm=False), 0)
+        hidden, width = config.trunk.layer.hidden, config.correction
+        self.trunk = TandemDraft(config.trunk)
         self.masks = nn.Parameter(torch.zeros(config.length - 1, hidden))
         self.carry = nn.Linear(hidden, hidden, bias=False)
         self.across = DecoderLayer(config.across)
-        self.norm = RmsNorm(hidden, config.trunk.ca.epsilon)
         self.begin = nn.Linear(hidden, width)
         self.step = nn.GRUCell(hidden, width)
         self.weigh = nn.Linear(hidden + width, width)
@@ -80,14 +77,15 @@ class BlockDraft(nn.Module):
         attention: Attention,
         keys_values: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
-        """All places `[N, B, E]` of blocks whose anchors, at `positions [N]`, were `read [N, E]` by the trunk's
-        self-attention. `attention`: of `[N, H, B, D]` to the received states' `keys_values`."""
+        """All places `[N, B, E]` of blocks whose anchors, at `positions [N]`, enter the trunk's last layer as
+        `read [N, E]`. `attention`: of `[N, H, B, D]` to that layer's `keys_values` of the tokens up to the anchors."""
         entering = torch.cat([read[:, None], self.masked(read)], dim=1)
         places = self.positions_behind(positions)
-        return self.among(self.trunk.look_back(entering, places, attention, keys_values), places)
+        return self.among(self.trunk.last(entering, places, attention, keys_values), places)
 
     def masked(self, read: torch.Tensor) -> torch.Tensor:
-        """What enters `look_back` for all places but the first, `[N, B - 1, E]`, where anchors were `read [N, E]`."""
+        """What enters the trunk's last layer for all places but the first, `[N, B - 1, E]`, from what enters for the
+        anchors, `read [N, E]`."""
         out: torch.Tensor = self.carry(read)[:, None] + self.masks
         return out
 
@@ -116,9 +114,9 @@ class BlockDraft(nn.Module):
         return out
 
 
-def save_block(directory: Path, fingerprint: str, config: BlockConfig, draft: BlockDraft, lsa: StateMixer) -> None:
+def save_block(directory: Path, fingerprint: str, draft: BlockDraft, fuse: StateFuse) -> None:
     """Writes the client's half and the server's, in the dtype they have."""
-    save_draft(directory, KIND, fingerprint, config.to_json(), draft.state_dict(), lsa.state_dict())
+    save_draft(directory, KIND, fingerprint, draft.config.to_json(), draft.state_dict(), fuse.state_dict())
 
 
 def read_block_config(directory: Path) -> BlockConfig:
@@ -135,10 +133,21 @@ def read_block_config(directory: Path) -> BlockConfig:
 def read_facts(directory: Path) -> DraftFacts:
     """Raises CheckpointError where `directory` holds no block draft, or one that is broken."""
     trunk = read_block_config(directory).trunk
-    return DraftFacts(hidden=trunk.hidden, layers=trunk.target_layers, state_width=trunk.state_width)
+    return DraftFacts(hidden=trunk.layer.hidden, least_layers=max(trunk.taps))
 
 
 def load_block(directory: Path) -> BlockDraft:
     """The client's half, frozen. Raises CheckpointError where it is not there or broken."""
     config = read_block_config(directory)
     return network_from(lambda: BlockDraft(config), read_tensors(directory), directory)
+
+
+def load_fuse(directory: Path) -> StateFuse:
+    """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
+    return load_fuse_of(read_block_config(directory).trunk, directory)
+
+
+def read_taps(directory: Path, layers: int) -> tuple[int, ...]:
+    """The layers of a target of `layers` layers whose inputs are projected down. Raises CheckpointError where it has
+    not so many."""
+    return check_reach(read_block_config(directory).trunk.taps, layers, directory)

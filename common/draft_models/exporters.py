@@ -10,11 +10,9 @@ from typing import Protocol, cast
 
 import torch
 
-from common.draft_models import block
 from common.draft_models.directory import read_draft_kind
 from common.draft_models.lsa import StateMixer
-from common.draft_models.mixture_of_attentions import load_mixer
-from common.draft_models.moa import read_moa_config
+from common.draft_models.moa import load_lsa, read_moa_config
 from common.models.key_values import KeyValuePool
 from common.models.packed import PackedModel
 from common.protocol.draft_state import FUSED, HIDDEN, KEY_VALUES, LAST, LSA
@@ -148,10 +146,8 @@ def taps_of(state: str | None, directory: Path, layers: int) -> tuple[int, ...]:
 
 
 def _load_lsa(directory: Path, target: PackedModel) -> StateExporter:
-    is_block = read_draft_kind(directory).name == block.KIND
-    config = block.read_block_config(directory).trunk if is_block else read_moa_config(directory)
-    lsa = load_mixer(directory, config).to(target.model.device, target.model.dtype)
-    return LsaExporter(lsa, config.sent_width)
+    lsa = load_lsa(directory).to(target.model.device, target.model.dtype)
+    return LsaExporter(lsa, read_moa_config(directory).sent_width)
 
 
 def _load_hidden(directory: Path, target: PackedModel) -> StateExporter:

@@ -72,16 +72,28 @@ class TandemDraft(nn.Module):
     def forward(self, embedded: torch.Tensor, positions: torch.Tensor, attention: Sequence[Attention]) -> torch.Tensor:
         """What the target's head reads, `[B, T, E]`, of tokens' embeddings at `positions [B, T]`. `attention`: each
         layer's, which puts received keys and values in the place of its own."""
-        x = embedded
-        for layer, attends in zip(self.layers, attention, strict=True):
-            x = layer(x, positions, attends)
-        out: torch.Tensor = self.norm(x)
+        *others, last = attention
+        out: torch.Tensor = self.norm(self.last(self.read(embedded, positions, others), positions, last))
         return out
 
+    def read(self, embedded: torch.Tensor, positions: torch.Tensor, attention: Sequence[Attention]) -> torch.Tensor:
+        """What enters the last layer, `[B, T, E]`; `attention`: that of the others."""
+        x = embedded
+        for layer, attends in zip(self.layers[:-1], attention, strict=True):
+            x = layer(x, positions, attends)
+        return x
 
-def make_fuse(config: TandemConfig, target_hidden: int) -> StateFuse:
+    @property
+    def last(self) -> DecoderLayer:
+        """The last layer, which the norm follows."""
+        layer = self.layers[-1]
+        assert isinstance(layer, DecoderLayer)
+        return layer
+
+
+def make_fuse(config: TandemConfig) -> StateFuse:
     """A new, untrained server's half."""
-    return StateFuse(len(config.taps) * target_hidden, config.state_width, config.layer.epsilon)
+    return StateFuse(len(config.taps) * config.layer.hidden, config.state_width, config.layer.epsilon)
 
 
 def save_tandem(directory: Path, fingerprint: str, draft: TandemDraft, fuse: StateFuse) -> None:
@@ -111,7 +123,11 @@ def load_tandem(directory: Path) -> TandemDraft:
 
 def load_fuse(directory: Path) -> StateFuse:
     """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
-    config = read_tandem_config(directory)
+    return load_fuse_of(read_tandem_config(directory), directory)
+
+
+def load_fuse_of(config: TandemConfig, directory: Path) -> StateFuse:
+    """As `load_fuse`, for a draft of any kind whose layers are these."""
     inputs = len(config.taps) * config.layer.hidden
     return load_state_fuse(directory, inputs, config.state_width, config.layer.epsilon)
 

@@ -9,7 +9,7 @@ from common.drafters.look_ahead import LookAheadDrafter
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_block(config.directory)
-    tail = load_tail_for(config, draft.config.trunk.hidden)
+    tail = load_tail_for(config, draft.config.trunk.layer.hidden)
     draft.to(tail.device, tail.dtype)
 
     def make() -> LookAheadDrafter:

@@ -1,5 +1,5 @@
-"""Runs a block draft's network: levels of a tree by the layers that it shares with `moa`, a block behind one of their
-nodes in the same forward, and the recurrent correction along paths through it.
+"""Runs a block draft's network: levels of a tree as `tandem` does, a block behind one of their nodes in the same
+forward, and the recurrent correction along paths through it.
 
 It may not know trees, or which block is worth computing.
 """
@@ -10,17 +10,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.block import KIND, BlockDraft
+from common.draft_models.layers import full_attention
 from common.draft_models.vocabulary import trim_head
 from common.drafters.blocks import Block, Path
-from common.drafters.packed_layer import PackedLayer
-from common.drafters.received import ReceivedStates
+from common.drafters.tandem import TandemNetwork
 from common.models.decoder import CausalLm
-from common.models.parts import head_of
-from common.models.segment import Segment
-from common.protocol.draft_state import LSA
-from common.protocol.messages import State, StateRequest
+from common.models.segment import Segment, path_slots
+from common.protocol.messages import StateRequest
 
 _SHORTLIST = 64
 """Tokens of each place that a block may propose. So its one forward multiplies by the whole head once, for all places;
@@ -35,22 +32,14 @@ class _Shortlisted(Block):
     head: nn.Module = field(kw_only=True)
 
 
-class BlockNetwork:
+class BlockNetwork(TandemNetwork):
     kind = KIND
-    columns: torch.Tensor | None = None
-    renews_nodes = True
 
     def __init__(self, draft: BlockDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
-        """`tail` has the target's embedding and head; `spare` slots beside a `context` hold the tree."""
-        self.state: StateRequest | None = request
-        self.capacity = context + spare
+        """As `TandemNetwork`."""
+        super().__init__(draft.trunk, tail, request, context, spare)
         self._draft = draft
-        self._embedding = tail.get_input_embeddings()
-        self._head = head_of(tail)
-        self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
         self._vocabulary = tail.config.vocab_size
-        self._received = ReceivedStates(draft.trunk, context, self._like)
-        self._sa = PackedLayer(draft.config.trunk.sa, self.capacity, self._vocabulary, self._like)
 
     @property
     def length(self) -> int:
@@ -59,48 +48,23 @@ class BlockNetwork:
 
     @property
     def newest_state(self) -> int:
-        return self._received.newest
-
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
-        for state in states:
-            if state.kind == LSA:
-                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
-                self._received.add(state.start, values)
-        # The pending tokens after the newest state, and with them the root, were computed from an older one.
-        return min(self._received.newest + 1, max(0, len(past_slots) - 1))
-
-    def forget(self, keep: int) -> None:
-        self._received.forget(keep)
-
-    @torch.inference_mode()
-    def forward(self, segment: Segment) -> torch.Tensor:
-        read, positions = self._read(segment)
-        out: torch.Tensor = self._head(self._draft.norm(self._look_back(read, positions))[0])
-        return out
+        return self._arrived.newest
 
     @torch.inference_mode()
     def forward_ahead(self, segment: Segment, wanted: int, start: int, lead: Path) -> tuple[torch.Tensor, Block]:
-        draft, (read, positions) = self._draft, self._read(segment)
-        rows = read.shape[1]
-        places = draft.positions_behind(positions[:, wanted])
-        entering = torch.cat([read, draft.masked(read[:, wanted])], dim=1)
-        seen = self._look_back(entering, torch.cat([positions, places[:, 1:]], dim=1))
-        block = draft.among(torch.cat([seen[:, wanted : wanted + 1], seen[:, rows:]], dim=1), places)
+        draft, level = self._draft, self.level(segment)
+        places = draft.positions_behind(level.positions[:, wanted])
+        # They see what the anchor sees, the anchor included, and not each other.
+        slots = torch.tensor(path_slots(segment, int(segment.wanted[wanted])), device=self._like.device)
+        seen = self._layers[-1].read(slots)
+        behind = self._trunk.last(draft.masked(level.inputs[:, wanted]), places[:, 1:], full_attention, seen)
+        block = draft.among(torch.cat([level.outputs[:, wanted : wanted + 1], behind], dim=1), places)
         # One product with the whole head, which may be most of what a level costs.
-        logits = self._head(draft.norm(torch.cat([seen[:, :rows], block], dim=1))[0])
+        rows = level.outputs.shape[1]
+        logits = self._head(self._trunk.norm(torch.cat([level.outputs, block], dim=1))[0])
         likeliest = logits[rows:].topk(min(_SHORTLIST, self._vocabulary)).indices.unique()
         head = trim_head(self._head, likeliest)
         return logits[:rows], _Shortlisted(start, lead, self.newest_state, block[0], tokens=likeliest, head=head)
-
-    def _read(self, segment: Segment) -> tuple[torch.Tensor, torch.Tensor]:
-        """Self-attention of a segment: its wanted rows `[1, W, E]`, and their positions `[1, W]`."""
-        plan = self._sa.plan(segment)
-        read = self._draft.trunk.read(self._embedding(plan.token_ids), plan.positions, self._sa.attention(plan))
-        return read.index_select(1, plan.wanted_rows), plan.positions.index_select(1, plan.wanted_rows)
-
-    def _look_back(self, read: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        received = self._received
-        return self._draft.trunk.look_back(read, positions, received.attention, received.keys_values())
 
     @torch.inference_mode()
     def logits(self, block: Block, paths: Sequence[Path]) -> torch.Tensor:
@@ -110,7 +74,7 @@ class BlockNetwork:
         self._walk(block, paths)
         places = block.places[[len(path) for path in paths]]
         corrected = self._draft.corrected(places, torch.stack([block.states[path] for path in paths]))
-        of_tokens: torch.Tensor = block.head(self._draft.norm(corrected))
+        of_tokens: torch.Tensor = block.head(self._trunk.norm(corrected))
         logits = of_tokens.new_full((len(paths), self._vocabulary), -torch.inf)
         return logits.index_copy_(1, block.tokens, of_tokens)
 

@@ -22,12 +22,13 @@ from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.draft_state import HIDDEN, LAST
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
+from common.protocol.terms import MAX_NODES
 
 if TYPE_CHECKING:
     from common.drafters.ranking import Rank
     from common.models.decoder import CausalLm
 
-SPARE_SLOTS = 512
+SPARE_SLOTS = MAX_NODES
 """K/V slots for the tree beside a full context."""
 
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from common.codec import decode
-from common.draft_models.mixture_of_attentions import MoaDraft
-from common.draft_models.moa import KIND, load_moa
+from common.draft_models.moa import KIND, MoaDraft, load_moa
 from common.draft_models.vocabulary import trim_head
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer

@@ -28,6 +28,11 @@ class PackedLayer:
         """Puts keys and values, `[1, K, N, D]` each, into `slots [N]` without a pass."""
         self._pool.write(0, slots, keys[0], values[0])
 
+    def read(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values, `[1, K, N, D]` each, in `slots [N]`."""
+        keys, values = (held[0].index_select(1, slots) for held in (self._pool.keys_KSD, self._pool.values_KSV))
+        return keys[None], values[None]
+
     def attention(self, plan: PassPlan) -> Attention:
         """Attention of the plan's rows to their contexts, for `DecoderLayer.forward`."""
         context = PassContext(plan.attention, self._pool)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from common.draft_models.layers import Attention, full_attention
-from common.draft_models.mixture_of_attentions import MoaDraft
+from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
 from common.models.attention import pool_for
 from common.models.decoder import CausalLm
@@ -113,17 +113,15 @@ class ArrivedPositions:
         """`aside`: a slot that no query attends to."""
         self._aside = aside
         self._arrived_C = torch.zeros(context, dtype=torch.bool, device=device)
-
-    @property
-    def newest(self) -> int:
+        self.newest = NOTHING
         """The last such position, NOTHING for none."""
-        found = self._arrived_C.nonzero()
-        return int(found[-1]) if len(found) else NOTHING
 
     def add(self, start: int, count: int, past_slots: Sequence[int]) -> torch.Tensor:
         """The slots of `count` committed positions from `start`, which have arrived."""
         slots = torch.tensor(past_slots[start : start + count], dtype=torch.long, device=self._arrived_C.device)
         self._arrived_C[start : start + len(slots)] = True
+        if len(slots):
+            self.newest = max(self.newest, start + len(slots) - 1)
         return slots
 
     def spare(self, plan: PassPlan) -> PassPlan:
@@ -134,6 +132,9 @@ class ArrivedPositions:
 
     def forget(self, keep: int) -> None:
         self._arrived_C[keep:] = False
+        if self.newest >= keep:
+            found = self._arrived_C.nonzero()
+            self.newest = int(found[-1]) if len(found) else NOTHING
 
 
 def nothing_received(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

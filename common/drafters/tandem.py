@@ -6,6 +6,7 @@ All keys and values lie by slot; a committed token's are the draft's own until i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -35,23 +36,34 @@ def load(config: DrafterConfig) -> DrafterFactory:
     return make
 
 
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The wanted rows of a forward: the last layer's `inputs` and `outputs`, `[1, W, E]` each, at
+    `positions [1, W]`."""
+
+    inputs: torch.Tensor
+    outputs: torch.Tensor
+    positions: torch.Tensor
+
+
 class TandemNetwork:
     kind = KIND
     renews_nodes = True
     columns: torch.Tensor | None = None
 
-    def __init__(self, draft: TandemDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
-        """`spare` slots beside a `context` hold the tree."""
+    def __init__(self, trunk: TandemDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
+        """`trunk`: the whole draft, or the layers of one of another kind. `spare` slots beside a `context` hold the
+        tree."""
         self.state: StateRequest | None = request
         self.capacity = context + spare
-        self._draft = draft
+        self._trunk = trunk
         self._embedding = tail.get_input_embeddings()
         self._head = head_of(tail)
         self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
         self._arrived = ArrivedPositions(context, aside=self.capacity, device=tail.device)
         vocabulary = tail.config.vocab_size
         self._layers = [
-            PackedLayer(draft.config.layer, self.capacity + 1, vocabulary, self._like) for _ in draft.layers
+            PackedLayer(trunk.config.layer, self.capacity + 1, vocabulary, self._like) for _ in trunk.layers
         ]
 
     @torch.inference_mode()
@@ -61,7 +73,7 @@ class TandemNetwork:
                 values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
                 slots = self._arrived.add(state.start, state.count, past_slots)
                 at = torch.arange(state.start, state.start + len(slots), device=self._like.device)
-                made = self._draft.keys_values(values[None, : len(slots)], at[None])
+                made = self._trunk.keys_values(values[None, : len(slots)], at[None])
                 for layer, keys_values in zip(self._layers, made, strict=True):
                     layer.write(slots, *keys_values)
         # The pending tokens after the newest state, and with them the root, were computed from an older one.
@@ -72,8 +84,13 @@ class TandemNetwork:
 
     @torch.inference_mode()
     def forward(self, segment: Segment) -> torch.Tensor:
-        plan = self._arrived.spare(self._layers[0].plan(segment))
-        attention = [layer.attention(plan) for layer in self._layers]
-        out = self._draft(self._embedding(plan.token_ids), plan.positions, attention)
-        logits: torch.Tensor = self._head(out[0].index_select(0, plan.wanted_rows))
+        logits: torch.Tensor = self._head(self._trunk.norm(self.level(segment).outputs)[0])
         return logits
+
+    def level(self, segment: Segment) -> Level:
+        """A segment in all layers."""
+        plan = self._arrived.spare(self._layers[0].plan(segment))
+        *others, last = (layer.attention(plan) for layer in self._layers)
+        inputs = self._trunk.read(self._embedding(plan.token_ids), plan.positions, others)
+        outputs = self._trunk.last(inputs, plan.positions, last)
+        return Level(*(each.index_select(1, plan.wanted_rows) for each in (inputs, outputs, plan.positions)))

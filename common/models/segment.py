@@ -66,3 +66,13 @@ class Segment:
             raise ValueError(f"{len(self.slots)} slots but {len(self.parents)} parents: one of each per branch")
         if len(self.slots) < len(self.tokens):
             raise ValueError(f"{len(self.tokens)} new tokens but only {len(self.slots)} slots for branches")
+
+
+def path_slots(segment: Segment, token: int) -> list[int]:
+    """The slots of all that a new token sees, itself last: the past, its ancestors and its own. `token`: its index."""
+    branch = len(segment.slots) - len(segment.tokens) + token
+    path = []
+    while branch >= 0:
+        path.append(int(segment.slots[branch]))
+        branch = int(segment.parents[branch])
+    return [*segment.past_slots, *reversed(path)]

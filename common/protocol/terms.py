@@ -19,6 +19,10 @@ def no_state(request: StateRequest) -> Sequence[StateKind]:
     raise PeerError(f"this server sends no draft state for the draft model '{request.draft}'", FailureCode.INVALID)
 
 
+MAX_NODES = 512
+"""Live nodes of one tree that a client may grow, by default."""
+
+
 @dataclass(frozen=True)
 class Terms:
     fingerprint: str  # of the target
@@ -29,7 +33,7 @@ class Terms:
     constrain: Constrain = no_constraints
     idle: str = "eager"  # the policy of sessions that name none
     run_ahead: int = 128  # tokens committed past what the client has acknowledged
-    max_nodes: int = 512  # live nodes of one tree that a client may grow
+    max_nodes: int = MAX_NODES
     server_drafts: bool = False  # whether the server can draft for sessions
     max_server_drafted_nodes: int = 256  # live nodes up to which the server drafts for a session
     state_kinds: StateKinds = no_state

@@ -1,4 +1,4 @@
-"""`outrider-lab results`: runs all experiments that are kept, one after the other, from one commit and one family.
+"""`outrider-lab results`: runs all experiments that are kept, from one commit and one family, and timed ones alone.
 
 What was finished from the same commit and the same models is not run again, so that it may be interrupted and resumed.
 A commit that differs in documents and tests alone counts as the same.
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import typer
@@ -18,7 +19,7 @@ from netem.experiments.busy_cores import is_quiet
 from netem.experiments.experiment import find_experiment
 from netem.experiments.kept_results import KeptResults, read_results
 from netem.experiments.kept_runs import KeptRun, Outside
-from netem.experiments.provenance import SourceTree, compute_alike, identities, source_tree
+from netem.experiments.provenance import SourceTree, identities, same_computation, source_tree
 from netem.experiments.report import FILES, prepare
 
 Launch = Callable[[Sequence[str], Path], int]
@@ -33,9 +34,11 @@ def make_results(
     replace: bool = False,
     only: Collection[str] = (),
     launch: Launch | None = None,
+    jobs: int = 1,
 ) -> bool:
     """Runs those of `runs`, or `only` those of these folders, that are missing in `out`; with `replace` also those of
-    another commit or of other models. Says what is wrong with each, and returns whether all are there and valid.
+    another commit or of other models. `jobs` that are not timed run at a time. Says what is wrong with each, and
+    returns whether all are there and valid.
 
     Raises MisuseError where the working tree has changes, where it changes meanwhile, or where `out` would hold results
     of two commits or of two sets of models.
@@ -50,7 +53,12 @@ def make_results(
             f"{out / others[0].folder} comes from another commit or other models than these: choose another folder, or "
             "run all of it again with --replace"
         )
-    wrong = {run.folder: _settle(run, out, outside, source, bool(current[run]), launch or _launch) for run in chosen}
+
+    def settle(run: KeptRun) -> tuple[str, str]:
+        return run.folder, _settle(run, out, outside, source, bool(current[run]), launch or _launch)
+
+    wrong = _beside_each_other(settle, [run for run in chosen if not run.timed], jobs)
+    wrong |= map(settle, (run for run in chosen if run.timed))
     for folder, what in wrong.items():
         if what:
             typer.echo(f"{folder}: {what}")
@@ -58,6 +66,19 @@ def make_results(
     minutes = sum(kept.provenance.get("seconds", 0) for kept in finished) / 60
     typer.echo(f"{len(finished)} of {len(runs)} results are there, of {minutes:.0f} minutes together")
     return not any(wrong.values())
+
+
+def _beside_each_other(
+    settle: Callable[[KeptRun], tuple[str, str]], runs: Sequence[KeptRun], jobs: int
+) -> dict[str, str]:
+    if jobs == 1:
+        return dict(map(settle, runs))
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            return dict(pool.map(settle, runs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C begins no further experiment
+            raise
 
 
 def _choose(runs: Sequence[KeptRun], only: Collection[str]) -> Sequence[KeptRun]:
@@ -86,7 +107,7 @@ def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -
     if kept is None:
         return None
     origin = kept.provenance
-    if origin["uncommitted_changes"] or not compute_alike(origin["commit"], source.commit):
+    if origin["uncommitted_changes"] or not same_computation(origin["commit"], source.commit):
         return False
     return bool(_missing(run, outside)) or origin["models"] == _models(run, outside)
 
@@ -104,7 +125,7 @@ def _settle(run: KeptRun, out: Path, outside: Outside, source: SourceTree, is_cu
     if not is_current:
         if missing := _missing(run, outside):
             return f"not run, it needs {' and '.join(missing)}"
-        if _clean_tree() != source:
+        if not same_computation(source.commit, _clean_tree().commit):
             raise MisuseError("another commit was checked out meanwhile: results of two would be mixed")
         if run.timed and not asyncio.run(is_quiet()):
             return "not run, other programs keep the machine busy"

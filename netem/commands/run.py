@@ -1,10 +1,10 @@
 """`outrider-lab run`: runs an experiment with a progress bar on stderr, and writes its results."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -25,10 +25,10 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     """
     prepare(out)
     origin = provenance(request.seed, experiment.checkpoints(request))
-    began_s = time.monotonic()
+    began_s = monotonic()
     with _progress_bar(experiment.name) as advance:
         report = asyncio.run(_measure(experiment, request, advance))
-    origin["seconds"] = round(time.monotonic() - began_s)
+    origin["seconds"] = round(monotonic() - began_s)
     write_report(experiment, report, origin, out)
     table, console = (out / TABLE).read_text(encoding="utf-8"), PlainConsole()
     typer.echo(on_terminal(table, console.width) if console.is_terminal else table)

@@ -20,7 +20,7 @@ from common.models.source import CONFIG, WEIGHTS
 
 _PACKAGES = ("outrider", "torch", "transformers", "grpcio", "numpy")
 _COMPUTES_NOTHING = (":(top,exclude)docs", ":(top,exclude)tests", ":(top,exclude)*.md")
-"""Paths of git, of what no experiment reads."""
+"""Paths of git: documents, model cards among them, and tests change no result."""
 
 _CARD = "README.md"
 _TITLE = "# "
@@ -62,7 +62,7 @@ def source_tree() -> SourceTree:
     return SourceTree(_git("rev-parse", "HEAD"), bool(_git("status", "--porcelain")))
 
 
-def compute_alike(commit: str, other: str) -> bool:
+def same_computation(commit: str, other: str) -> bool:
     """Whether two commits differ in documents and tests alone, if at all; False for one that git does not know."""
     return commit == other or _git("diff", "--stat", commit, other, "--", ":/", *_COMPUTES_NOTHING, failed="?") == ""
 

@@ -19,9 +19,9 @@ from server.sessions.outgoing_queue import OutgoingQueue
 _GRPC_PREFIX_BYTES = 5
 _HTTP2_HEADER_BYTES = 9
 
-MESSAGE_S = 0.0014
-"""What the programs and kernels at both ends take for a message beside the link: Python, gRPC, TCP and the emulator.
-Median of 884 messages both ways over a link without jitter, on two quiet cores (docs/log.md)."""
+HANDLING_S = 0.0014
+"""What a message takes beside the link, at both ends together: Python, gRPC, TCP and the emulator. Measured on two
+quiet cores (docs/log.md)."""
 
 
 class VirtualStream:
@@ -36,7 +36,7 @@ class VirtualStream:
         self._bytes_up = 0
         self._bytes_down = 0
         self._state_bytes: Counter[str] = Counter()
-        self._handled_up, self._handled_down = _Ends(), _Ends()
+        self._handled_up, self._handled_down = _Handling(), _Handling()
         self._carrying = asyncio.create_task(self._carry())
 
     @property
@@ -48,8 +48,8 @@ class VirtualStream:
         self._bytes_up += size_bytes
         self._write_up(size_bytes + _HTTP2_HEADER_BYTES, lambda: self._engine.receive(self._far, message))
 
-    def _write_up(self, size_bytes: int, arrived: Callable[[], None]) -> None:
-        self._handled_up.then(lambda: self._up.write(size_bytes, arrived))
+    def _write_up(self, size_bytes: int, handled: Callable[[], None]) -> None:
+        self._up.write(size_bytes, partial(self._handled_up.then, handled))
 
     async def receive(self) -> FromServer:
         """The next message. Raises LinkError once the client has closed the stream."""
@@ -69,8 +69,8 @@ class VirtualStream:
         async for message in self._far:
             await self._down.writable()
             size_bytes = frame_from_server(message).ByteSize() + _GRPC_PREFIX_BYTES
-            delivered = partial(self._deliver, message, size_bytes)
-            self._handled_down.then(partial(self._down.write, size_bytes + _HTTP2_HEADER_BYTES, delivered))
+            delivered = partial(self._handled_down.then, partial(self._deliver, message, size_bytes))
+            self._down.write(size_bytes + _HTTP2_HEADER_BYTES, delivered)
 
     def _deliver(self, message: FromServer, size_bytes: int) -> None:
         self._bytes_down += size_bytes
@@ -79,13 +79,14 @@ class VirtualStream:
         self._arrived.put_nowait(message)
 
 
-class _Ends:
-    """The handling of messages one way, charged before the link."""
+class _Handling:
+    """The handling of messages one way. All of it is charged behind the link, so that the link's send buffer tells the
+    server when to wait."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def then(self, act: Callable[[], None]) -> None:
-        """Calls `act` when a message has been handled, in order: timers of one moment may end in any."""
+        """Calls `act` when a message that has arrived is handled, in order: timers of one moment may end in any."""
         self._waiting.append(act)
-        asyncio.get_running_loop().call_later(MESSAGE_S, lambda: self._waiting.popleft()())
+        asyncio.get_running_loop().call_later(HANDLING_S, lambda: self._waiting.popleft()())

@@ -1,6 +1,7 @@
 """`outrider-lab results`: made-up experiments are run once each, from one commit and one set of models."""
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Machine:
             "commit": self.tree.commit,
             "uncommitted_changes": self.tree.uncommitted_changes,
             "models": identities(self.checkpoints(Request(0, quick=False))),
-            "seconds": 90,
+            "seconds": 120,
         }
         written = {"title": name, "provenance": origin, "faults": self.faults.get(name, []), "results": {}}
         (out / FILES[0]).write_text(json.dumps(written))
@@ -92,6 +93,15 @@ def test_what_was_interrupted_is_run_again_and_what_was_finished_is_not(machine,
     assert machine.launched == []
 
 
+def test_untimed_experiments_run_beside_each_other_and_timed_ones_alone_behind_them(machine, tmp_path):
+    together = threading.Barrier(2, timeout=30)
+    machine.behaviour |= {"first": lambda: together.wait() * 0, "third": lambda: together.wait() * 0}
+    runs = (RUNS[0], KeptRun("second", "second", timed=True), RUNS[2])
+    make_results(runs, tmp_path / "out", {}, launch=machine.launch, jobs=2)
+    assert set(machine.launched[:2]) == {"first", "third"}
+    assert machine.launched[2:] == ["second"]
+
+
 def test_only_those_that_are_asked_for_are_run(machine, make):
     assert make("third", "first")
     assert machine.launched == ["first", "third"]
@@ -127,9 +137,9 @@ def test_commits_are_not_mixed_unless_all_are_replaced(machine, make):
 
 def test_a_commit_that_computes_the_same_counts_as_the_same(machine, make, monkeypatch, capsys):
     assert make()
-    assert "3 of 3 results are there, of 4 minutes together" in capsys.readouterr().out  # 4.5, rounded to even
+    assert "3 of 3 results are there, of 6 minutes together" in capsys.readouterr().out
     machine.tree = LATER
-    monkeypatch.setattr(results, "compute_alike", lambda kept, now: (kept, now) == ("c0ffee", "decade"))
+    monkeypatch.setattr(results, "same_computation", lambda kept, now: (kept, now) == ("c0ffee", "decade"))
     assert make()
     assert machine.launched == []
 
@@ -180,7 +190,7 @@ def test_what_is_timed_waits_for_a_quiet_machine_and_what_lacks_its_files_is_nam
     assert "second: not run, it needs --data" in said
     machine.quiet = True
     assert make(runs=runs, outside={DATA: [Path("data")]})
-    assert machine.launched == ["first", "second"]
+    assert machine.launched == ["second", "first"]
     assert make(runs=runs), "what is there needs nothing"
     assert machine.launched == []
 

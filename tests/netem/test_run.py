@@ -21,9 +21,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
+    monkeypatch.setattr("netem.commands.run.monotonic", iter((10.0, 52.4)).__next__)
     run("tiny", out, quick=True, seed=3, models=tmp_path, draft=["moa", "eagle"], target=["large"])
     table = (out / "table.md").read_text()
     assert "| 3 | moa eagle | large |" in table
@@ -31,7 +32,7 @@ def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
     written = json.loads((out / "results.json").read_text())
     assert written["results"] == {"quick": True}
     assert written["provenance"]["seed"] == 3
-    assert written["provenance"]["seconds"] == 0
+    assert written["provenance"]["seconds"] == 42
     assert written["provenance"]["command"] == "outrider-lab run tiny"
     assert set(written["provenance"]["models"]) == {"target"}
     assert (out / "plot.png").is_file()

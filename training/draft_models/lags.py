@@ -64,6 +64,13 @@ class Received:
         return (keys <= self.newest[..., None]) & self.held[:, None]
 
     @property
+    def seen_or_own(self) -> torch.Tensor:
+        """bool [R, T, 2T]: of all keys of received states and then all of the draft's own, those that each query
+        attends to. It has each token before it, and itself, by one of the two."""
+        seen = self.seen
+        return torch.cat([seen, causal(self.newest) & ~seen], dim=-1)
+
+    @property
     def since_sync(self) -> torch.Tensor:
         """bool [R, T, T]: the tokens from each query's newest state to itself."""
         keys = torch.arange(self.newest.shape[1], device=self.newest.device)

@@ -265,7 +265,8 @@ def _remarks(found: Capacity, points: Points, fleet: Sequence[Mapping[str, Any]]
         "session at a time.",
         f"Stated costs: a pass {VIRTUAL_COSTS['pass_ms']:g} ms, or {VIRTUAL_COSTS['token_ms']:g} ms a token where that "
         f"is more; a level {VIRTUAL_COSTS['draft_level_ms']:g} ms on a laptop, "
-        f"{VIRTUAL_COSTS['server_level_ms']:.2f} ms on the server, beside the passes.",
+        f"{VIRTUAL_COSTS['server_level_ms']:.2f} ms on the server, beside the passes; a message "
+        f"{VIRTUAL_COSTS['message_ms']:g} ms at both ends together, beside the link.",
     ]
 
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Pr
 from common.draft_models.eagle import EagleConfig, EagleDraft
 from common.draft_models.eagle3 import TAPS, Eagle3Config, Eagle3Draft
 from common.draft_models.layers import LayerShape
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
+from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa
 from common.protocol.draft_state import raw_bytes
 from training.draft_models.features import FrozenTarget
 from training.draft_models.layer_sizes import target_layer

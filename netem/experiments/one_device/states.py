@@ -224,12 +224,12 @@ def large_kinds(bench: Bench, draft: ComparedDraft) -> list[StateKind]:
     """The draft model's kinds of state, with the sizes that they have for Llama-3-8B, where a learnt codec keeps the
     same share of the numbers."""
     own_width, layers = next(iter(bench.target.pool.widths)), (draft.depth, 2, LLAMA_8B.key_width)
-    widths = {HIDDEN: (LLAMA_8B.hidden,), FUSED: (LLAMA_8B.hidden,)}
+    widths = {HIDDEN: (LLAMA_8B.hidden,)}
     return [
         StateKind(
             each.kind,
             (each.shape[0] * LLAMA_8B.key_width // own_width,)
-            if each.kind in (LSA, LAST)
+            if each.kind in (LSA, FUSED, LAST)
             else widths.get(each.kind, layers),
         )
         for each in bench.exporters_of(draft)

@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from common.draft_models.eagle3 import TAPS, Eagle3Draft, Fuse, default_taps, save_eagle3
-from common.draft_models.mixture_of_attentions import MoaDraft, make_lsa
-from common.draft_models.moa import save_moa
+from common.draft_models.moa import MoaDraft, make_lsa, save_moa
 from netem.experiments.one_device import dimensions
 from netem.experiments.one_device.dimensions import DraftDimensions, TargetDimensions, default_config, eagle3_config
 

@@ -216,8 +216,9 @@ def make_report(
             f"{_repetitions(workload)}; systems in turn in real time, on the virtual clock as many draws of the link. "
             "Speeds are means over repetitions.",
             f"Costs are times {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms, with what Python does between "
-            f"two passes or levels. Late: took longer on this machine than stated; above {OVERRUN_LIMIT:.0%}, in "
-            "brackets, the real speed says nothing.",
+            "two passes or levels; on the virtual clock a message takes "
+            f"{VIRTUAL_COSTS['message_ms']:g} ms besides, at x4 too. Late: took longer on this machine than stated; "
+            f"above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
             "Real time: TCP over two TUN devices in two network namespaces, with loss; the links as measured are in "
             "results.json.",
         ),

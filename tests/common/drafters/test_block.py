@@ -5,98 +5,81 @@ import math
 
 import pytest
 import torch
-from transformers import DynamicCache
 
-from common.codec import encode
-from common.draft_models.block import BlockDraft
-from common.draft_models.exporters import LsaExporter
-from common.draft_models.layers import masked_attention
-from common.draft_models.mixture_of_attentions import make_lsa
+from common.draft_models.block import BlockConfig, BlockDraft
+from common.draft_models.exporters import FusedExporter
+from common.draft_models.layers import LayerShape, beside, masked_attention
+from common.draft_models.tandem import TandemConfig, make_fuse
 from common.drafters import block_network, look_ahead
 from common.drafters.best_first import Expansion
 from common.drafters.block_network import BlockNetwork
 from common.drafters.look_ahead import LookAheadDrafter
-from common.models.checkpoint import load_causal_lm
-from common.models.packed import PackedModel
-from common.models.segment import Segment
-from common.protocol.messages import State, StateRequest
+from common.protocol.messages import StateRequest
 from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, TreeView
+from tests.common.drafters.crossing import CONTEXT, TOKENS, Scene, shaken
 from tests.common.drafters.growing import Growing
-from tests.drafts import block_config_for
-from tests.families import make_checkpoint
-from training.draft_models.features import load_target
-from training.draft_models.tail_forward import frozen_tail
 
-TOKENS = [11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 17, 33]
-CONTEXT, LENGTH, SHORTLIST = 64, 4, 12
+TAPS = (2, 4)
+LENGTH, SHORTLIST = 4, 12
 
 
-class Scene:
-    """A random target, a random draft, and the target's K/V of `TOKENS`."""
+class BlockScene(Scene):
+    """A random target, a random draft, and the target's state of `TOKENS`."""
 
     def __init__(self, folder):
-        checkpoint = make_checkpoint(folder / "target", "llama", layers=4)
-        self.target = load_causal_lm(checkpoint, dtype=torch.float64)
-        self.tail = frozen_tail(load_target(str(checkpoint), torch.device("cpu"), "float64"), 0)
-        config = block_config_for(checkpoint, LENGTH)
-        torch.manual_seed(0)
-        self.draft, self.lsa = BlockDraft(config).double(), make_lsa(config.trunk).double()
-        for module in (self.draft, self.lsa):
-            for parameter in module.parameters():
-                torch.nn.init.normal_(parameter, std=0.3)
-        self.exporter = LsaExporter(self.lsa, config.trunk.state_width)
-        packed = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), CONTEXT)
-        packed.forward([Segment(TOKENS, range(len(TOKENS)), range(-1, len(TOKENS) - 1))])
-        self.pool = packed.pool
+        super().__init__(folder, TAPS)
+        layer = LayerShape(self.target.config.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=48)
+        trunk = TandemConfig(layer, 2, TAPS, state_width=16)
+        self.draft = shaken(BlockDraft(BlockConfig(trunk, LENGTH, across=layer, correction=8)))
+        self.exporter = FusedExporter(shaken(make_fuse(trunk)), TAPS)
 
     def drafter(self, **bounds):
         bounds = {"children": 3, "breadth": 4, "nodes": 12, "least_probability": 1e-9} | bounds
         network = BlockNetwork(self.draft, self.tail, StateRequest("block"), CONTEXT, spare=64)
         return LookAheadDrafter(network, Expansion(**bounds))
 
-    def frame(self, start, count):
-        state = self.exporter.export(self.pool, torch.arange(start, start + count))
-        return State(0, start, count, "lsa", "float16", tuple(state.shape), encode(state, "float16"))
+    def frames_of(self, held):
+        return self.frames(self.exporter, held)
 
     @torch.inference_mode()
     def next_token(self, anchored, held):
         """As in training: log-probabilities behind `anchored`, with the states of the positions `held`."""
-        read, position = self._read(anchored)
-        seen = self.draft.trunk.look_back(read[:, None], position[:, None], *self._received(held))
-        return torch.log_softmax(self.target.lm_head(self.draft.norm(seen[0, 0])).float(), -1)
+        read, positions, keys_values, attention = self._seen(anchored, held)
+        left = self.draft.trunk.last(read, positions, attention, keys_values)
+        return torch.log_softmax(self._head(left[0, -1]), -1)
 
     @torch.inference_mode()
     def ahead(self, anchored, path, held):
         """As in training: log-probabilities behind `path` in the block whose anchor is the end of `anchored`."""
-        block = self.draft.look_ahead(*self._read(anchored), *self._received(held))
+        read, positions, keys_values, attention = self._seen(anchored, held)
+        block = self.draft.look_ahead(read[:, -1], positions[:, -1], attention, keys_values)
         place, state = block[:, len(path)], self.draft.first_path(block[:, 0])
         for token in path:
             state = self.draft.next_path(state, self.target.get_input_embeddings()(torch.tensor([token])))
-        likeliest = self.target.lm_head(self.draft.norm(block[0])).topk(SHORTLIST).indices.unique()
-        logits = self.target.lm_head(self.draft.norm(self.draft.corrected(place, state)))[0].float()
+        likeliest = self._head(block[0]).topk(SHORTLIST).indices.unique()
+        logits = self._head(self.draft.corrected(place, state))[0]
         kept = torch.full_like(logits, -torch.inf).index_copy(0, likeliest, logits[likeliest])
         return torch.log_softmax(kept, -1)
 
-    def _read(self, anchored):
-        ids, columns = torch.tensor([anchored]), torch.arange(len(anchored))[None]
-        causal = columns[..., None, :] <= columns[..., None]
-        embedded = self.target.get_input_embeddings()(ids)
-        read = self.draft.trunk.read(embedded, columns, masked_attention(causal[:, None]))
-        return read[:, -1], columns[:, -1]
+    def _head(self, left):
+        return self.target.lm_head(self.draft.trunk.norm(left)).float()
 
-    def _received(self, held):
-        known = self.target(torch.tensor([TOKENS]), past_key_values=DynamicCache()).past_key_values.layers
-        both = torch.stack([torch.cat([_flat(each.keys), _flat(each.values)], -1)[0] for each in known], 1)
-        states = self.lsa(both).half().double()[None]
-        sees = torch.tensor([position in held for position in range(len(TOKENS))])
-        places = torch.arange(len(TOKENS))[None]
-        keys_values = self.draft.trunk.ca.keys_values(self.draft.trunk.project_states(states), places)
-        return masked_attention(sees[None, None, None]), keys_values
-
-
-def _flat(heads):
-    return heads.transpose(1, 2).flatten(2)
+    def _seen(self, anchored, held):
+        """What enters the last layer of the trunk, its positions, that layer's keys and values with those of states
+        before a row's own, and the last row's attention to them."""
+        trunk, columns = self.draft.trunk, torch.arange(len(anchored))
+        states = self.exporter.export(self.pool, torch.arange(len(TOKENS))).half().double()[None]
+        arrived = torch.tensor([position in held for position in range(len(TOKENS))])
+        causal = columns <= columns[:, None]
+        own = causal & ~torch.nn.functional.pad(arrived, (0, len(anchored)))[: len(anchored)]
+        seen = torch.cat([arrived & (torch.arange(len(TOKENS)) <= columns[:, None]), own], dim=1)
+        first, last = trunk.keys_values(states, torch.arange(len(TOKENS))[None])
+        embedded = self.target.get_input_embeddings()(torch.tensor([anchored]))
+        read = trunk.read(embedded, columns[None], [beside(first, masked_attention(seen))])
+        owned = trunk.last.keys_values(read, columns[None])
+        both = tuple(torch.cat(each, dim=2) for each in zip(last, owned, strict=True))
+        return read, columns[None], both, masked_attention(seen[-1:])
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +91,7 @@ def few_tokens(monkeypatch):
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    return Scene(tmp_path_factory.mktemp("block"))
+    return BlockScene(tmp_path_factory.mktemp("block"))
 
 
 def above(proposals, each):
@@ -122,8 +105,7 @@ def above(proposals, each):
 
 @pytest.mark.parametrize("held", [range(10), [], [0, 1, 2, 3, 7, 8]], ids=["lagging", "none", "with a gap"])
 def test_one_call_proposes_a_tree_as_deep_as_a_block(scene, held):
-    frames = [scene.frame(position, 1) for position in held]
-    proposals = scene.drafter(nodes=40).draft(TreeView(tuple(TOKENS), ()), frames)
+    proposals = scene.drafter(nodes=40).draft(TreeView(tuple(TOKENS), ()), scene.frames_of(held))
     paths = [above(proposals, each) for each in proposals]
     assert max(map(len, paths)) == LENGTH - 1
     for path, each in zip(paths, proposals, strict=True):
@@ -139,7 +121,7 @@ def test_the_next_call_judges_guesses_and_looks_ahead_of_the_likeliest(scene):
         chain.append(int(scene.next_token([*TOKENS, *chain], range(11)).argmax()))
         nodes.append(NodeView(depth + 1, depth, chain[-1], 12 + depth, logp := logp - 0.1))
     drafter = scene.drafter(nodes=500, breadth=12, least_probability=1e-20)
-    drafter.draft(TreeView(tuple(TOKENS), ()), [scene.frame(0, 11)])
+    drafter.draft(TreeView(tuple(TOKENS), ()), scene.frames_of(range(11)))
     proposals = drafter.draft(TreeView(tuple(TOKENS), tuple(nodes)))
     judged = [each for each in proposals if each.parent >= 0]
     behind = [each for each in proposals if each.parent < 0 and proposals[-each.parent - 1].parent == 4]
@@ -175,9 +157,9 @@ def test_what_was_computed_is_kept_over_commits_along_the_tree_and_beside_it(sce
 
 def test_a_rewritten_history_leaves_nothing_of_what_it_replaced(scene):
     drafter, fresh = scene.drafter(), scene.drafter()
-    drafter.draft(TreeView(tuple(TOKENS), ()), [scene.frame(0, 11)])
+    drafter.draft(TreeView(tuple(TOKENS), ()), scene.frames_of(range(11)))
     rewritten = TreeView((*TOKENS[:6], 200, 201, 202), ())
-    expected = fresh.draft(rewritten, [scene.frame(0, 6)])
+    expected = fresh.draft(rewritten, scene.frames_of(range(6)))
     found = drafter.draft(rewritten)
     assert [each.token for each in found] == [each.token for each in expected]
     assert [each.logp for each in found] == pytest.approx([each.logp for each in expected], abs=1e-6)

@@ -7,7 +7,7 @@ from transformers import DynamicCache
 from common.codec import encode
 from common.draft_models.exporters import KeyValueExporter, LsaExporter
 from common.draft_models.layers import masked_attention
-from common.draft_models.mixture_of_attentions import MoaDraft, make_lsa
+from common.draft_models.moa import MoaDraft, make_lsa
 from common.draft_models.state_codec import StateCodec
 from common.draft_models.tail import load_tail, write_tail
 from common.drafters import tree_drafter

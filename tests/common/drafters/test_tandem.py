@@ -25,7 +25,7 @@ def halves(scene):
     sizes = scene.target.config
     layer = LayerShape(sizes.hidden_size, heads=4, kv_heads=2, head_dim=8, intermediate=48)
     config = TandemConfig(layer, 2, TAPS, WIDTH)
-    return shaken(TandemDraft(config)), shaken(make_fuse(config, sizes.hidden_size))
+    return shaken(TandemDraft(config)), shaken(make_fuse(config))
 
 
 def stated(scene, draft, fuse, path, held):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from netem.experiments import provenance
-from netem.experiments.provenance import compute_alike
+from netem.experiments.provenance import same_computation
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def commit(tmp_path, monkeypatch):
 def test_documents_and_tests_change_no_result(commit):
     first = commit("netem/provenance.py")
     alike = [commit(name) for name in ("docs/log.md", "README.md", "tests/netem/test_run.py", "docs/benchmarks/a.json")]
-    assert all(compute_alike(first, each) and compute_alike(each, first) for each in alike)
+    assert all(same_computation(first, each) and same_computation(each, first) for each in alike)
     other = commit("models/demo/prompts.jsonl")
-    assert not compute_alike(first, other)
-    assert not compute_alike(alike[-1], commit("netem/provenance.py"))
-    assert compute_alike(other, other)
+    assert not same_computation(first, other)
+    assert not same_computation(alike[-1], commit("netem/provenance.py"))
+    assert same_computation(other, other)
 
 
 def test_a_commit_that_is_not_there_is_another(commit):
-    assert not compute_alike("0" * 40, commit("netem/provenance.py"))
+    assert not same_computation("0" * 40, commit("netem/provenance.py"))
     assert Path(provenance.__file__).is_file()

@@ -20,6 +20,7 @@ PROVENANCE = {
     "command": "outrider-lab run NAME --out DIR",
     "seed": 41,
     "started": "2026-01-02T03:04:05+00:00",
+    "seconds": 98765,
 }
 
 EXACT = Report(

@@ -91,6 +91,7 @@ def test_where_a_run_comes_from_is_all_there(made: str) -> None:
         PROVENANCE["commit"],
         "with uncommitted changes",
         "outrider-lab run rolling --out DIR",
+        "98765 s",
         "Abacus 3000, 17 cores, load 0.25",
         "Linux 99.1, TCP cubic",
         "python 3.99.1, torch 9.8.7",

@@ -11,7 +11,8 @@ from common.rpc.convert import frame_from_client, frame_from_server
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
 from netem.virtual.clock import VirtualWorker, run_virtually
-from netem.virtual.stream import MESSAGE_S, VirtualStream
+from netem.virtual.link import VirtualLink
+from netem.virtual.stream import HANDLING_S, VirtualStream
 from netem.virtual.tcp import connect
 from server.engine import Engine
 from server.options import Pace
@@ -22,7 +23,7 @@ from tests.server.fake_target import STATE, STATE_KINDS, FakeTarget, decode
 PREFIX = 5
 """Bytes that gRPC puts before a message."""
 WAY = 0.04
-THERE_AND_BACK = 2 * (WAY + MESSAGE_S)
+THERE_AND_BACK = 2 * (WAY + HANDLING_S)
 PROMPT = [3, 4, 5]
 
 
@@ -111,4 +112,47 @@ def test_what_is_under_way_when_the_stream_is_closed_is_nobodys_failure(heard: i
 
 def test_where_there_is_no_link_nothing_but_messages_and_passes_takes_time() -> None:
     heard, _, _, _ = run_virtually(one_answer(link(0.0)))
-    assert heard[-1][0] == pytest.approx(2 * MESSAGE_S + 6 * 0.01, abs=1e-5)
+    assert heard[-1][0] == pytest.approx(2 * HANDLING_S + 6 * 0.01, abs=1e-5)
+
+
+def test_messages_are_handled_in_order_and_beside_each_other() -> None:
+    async def flood() -> list[tuple[float, object]]:
+        loop, heard = asyncio.get_running_loop(), []
+
+        class Listening(Engine):
+            def receive(self, listener: object, message: object) -> None:
+                heard.append((loop.time(), message))
+
+            def leave(self, listener: object) -> None:
+                heard.append((loop.time(), "left"))
+
+        engine = make_engine()
+        engine.__class__ = Listening
+        stream = VirtualLink(engine, link(WAY)).stream()
+        for turn in range(50):
+            stream.send(Cancel(turn))
+        stream.close()
+        await asyncio.sleep(2 * WAY)
+        return heard
+
+    heard = run_virtually(flood())
+    assert [message for _, message in heard] == [*(Cancel(turn) for turn in range(50)), "left"]
+    assert [at for at, _ in heard] == pytest.approx([WAY + HANDLING_S] * 51, abs=1e-5)
+
+
+def test_state_waits_for_room_on_the_link_and_lets_commits_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst of state fills the send buffer; what does not fit waits where a Commit overtakes it."""
+
+    async def burst() -> list[object]:
+        narrow = Direction(rate_bits_per_s=1e6, delay_ms=1000 * WAY, queue_bytes=10**6)
+        stream = VirtualStream(make_engine(), *connect(*both_ways(LinkProfile("narrow", "1 Mbit/s", narrow, narrow))))
+        for start in range(20):
+            stream._far.put(State(0, start, 1, "state", "int8", (8192,), bytes(8192)))
+        await asyncio.sleep(HANDLING_S)
+        stream._far.put(Opened("a session"))
+        heard: list[object] = [await stream.receive() for _ in range(21)]
+        stream.close()
+        return heard
+
+    kinds = [type(message) for message in run_virtually(burst())]
+    assert 1 <= kinds.index(Opened) <= 10

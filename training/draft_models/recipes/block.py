@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn.functional import kl_div, log_softmax
 
 from common.draft_models.block import KIND, BlockConfig, BlockDraft, save_block
-from common.draft_models.exporters import LsaExporter
-from common.draft_models.layers import masked_attention
-from common.draft_models.mixture_of_attentions import make_lsa
+from common.draft_models.exporters import FusedExporter
+from common.draft_models.layers import beside, masked_attention
+from common.draft_models.tandem import make_fuse
 from common.drafters.block_network import BlockNetwork
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
@@ -25,16 +25,15 @@ from common.protocol.messages import StateRequest
 from training.draft_models.accept_length import accept_length
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.features import FrozenTarget
-from training.draft_models.lags import Received, causal, draw_received, lag_settings
-from training.draft_models.mixed_states import mixed_states
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
-from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start
+from training.draft_models.lags import Received, draw_received, lag_settings
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
+from training.draft_models.recipes.tandem_sizes import LAYERS, default_size, tandem_config, warm_start
 from training.draft_models.tail_forward import frozen_tail
+from training.draft_models.taps import needs_of, tapped
 
 # Shape letters: R rows, T columns, N blocks, B positions of a block, S places that are learned, E hidden size.
 
 LENGTH = 16
-_MIXER = "mixture"
 _BLOCKS_SHARE = 0.25
 """Blocks of a batch, for each learned place."""
 _MARGINAL_WEIGHT = 0.3
@@ -45,20 +44,20 @@ class BlockRecipe:
     kind = KIND
 
     def __init__(self, target: FrozenTarget, length: int, size: float, missing: float, alone: float, uncorrected: bool):
-        """`length`: positions of a block. `size`: trainable parameters of the state's mixer and the two layers shared
-        with `moa`, in layers of the target; the layer across a block is as large as one of these. `missing`, `alone`:
-        as for `moa`. `uncorrected` leaves the correction along paths untrained, which then does nothing.
+        """`length`: positions of a block. `size`: trainable parameters of what it shares with `tandem`, in layers of
+        the target; the layer across a block is as large as one of these. `missing`, `alone`: as for `moa`.
+        `uncorrected` leaves the correction along paths untrained, which then does nothing.
 
-        Raises MisuseError for values that are no share.
+        Raises MisuseError for values that are no share, and where the size leaves nothing for the layers.
         """
         self._lags = lag_settings(missing, alone)
-        trunk = moa_config(target, (0,), size, _MIXER)
-        self.config = BlockConfig(trunk, length, across=trunk.ca, correction=trunk.hidden)
-        self.needs = FeatureNeeds(key_values=True, logits=True)
+        trunk = tandem_config(target, LAYERS, size)
+        self.config = BlockConfig(trunk, length, across=trunk.layer, correction=trunk.layer.hidden)
+        self.needs = needs_of(target, trunk.taps)
         self.tuning = Tuning(rate=3e-3)
-        self.lsa = make_lsa(trunk)
+        self.fuse = make_fuse(trunk)
         self.draft = BlockDraft(self.config)
-        self.module = nn.ModuleDict({"lsa": self.lsa, "draft": self.draft})
+        self.module = nn.ModuleDict({"fuse": self.fuse, "draft": self.draft})
         self._target = target
         self._size = size
         self._uncorrected = uncorrected
@@ -66,19 +65,19 @@ class BlockRecipe:
         _start(self.draft, target)
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
-        assert features.key_values is not None
         assert features.logits is not None
         trunk, received = self.draft.trunk, draw_received(batch, self._lags)
-        states = mixed_states(self.lsa, batch, features.key_values, moment)
+        states = self.fuse(tapped(self._target, features, trunk.config.taps))
         positions = torch.arange(batch.ids.shape[1], device=batch.ids.device).expand_as(batch.ids)
-        read = trunk.read(self._target.embedding(batch.ids), positions, masked_attention(causal(batch.ids)[:, None]))
-        keys_values = trunk.ca.keys_values(trunk.project_states(states), positions)
+        both = masked_attention(received.seen_or_own[:, None])
+        *others, of_last = trunk.keys_values(states, positions)
+        read = trunk.read(self._target.embedding(batch.ids).float(), positions, [beside(made, both) for made in others])
         wanted = log_softmax(features.logits.float(), dim=-1)
-        # These layers draft levels of a tree by themselves, as `moa` does.
-        next_tokens = trunk.look_back(read, positions, masked_attention(received.seen[:, None]), keys_values)
-        dense = self._divergence(next_tokens[batch.learn], wanted)
+        # These layers draft levels of a tree by themselves, as `tandem` does.
+        levels = trunk.last(read, positions, beside(of_last, both))
+        dense = self._divergence(levels[batch.learn], wanted)
         blocks = draw_blocks(batch, self.config.length, _BLOCKS_SHARE)
-        places = self._places(read, keys_values, blocks, received)
+        places = self._places(read, of_last, blocks, received)
         corrected = self._corrected(batch, blocks, places)
         weights = blocks.weights
         with_paths, alone = (
@@ -92,21 +91,29 @@ class BlockRecipe:
         self, predicted: torch.Tensor, wanted: torch.Tensor, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The mean over places `[S, E]`, by their weights, of the divergence from the target's distributions."""
-        given = log_softmax(self._target.head(self.draft.norm(predicted)).float(), dim=-1)
+        out = self.draft.trunk.norm(predicted).to(self._target.model.dtype)
+        given = log_softmax(self._target.head(out).float(), dim=-1)
         each = kl_div(given, wanted, reduction="none", log_target=True).sum(dim=-1)
         return each.mean() if weights is None else (each * weights).sum() / weights.sum()
 
     def _places(
-        self, read: torch.Tensor, keys_values: tuple[torch.Tensor, torch.Tensor], blocks: Blocks, received: Received
+        self, read: torch.Tensor, of_states: tuple[torch.Tensor, torch.Tensor], blocks: Blocks, received: Received
     ) -> torch.Tensor:
-        """`[N, B, E]`, without the correction."""
-        keys, values = keys_values
+        """`[N, B, E]`, without the correction. `of_states`: the states' keys and values in the trunk's last layer."""
+        columns = torch.arange(read.shape[1], device=read.device)
+        own = self.draft.trunk.last.keys_values(read, columns.expand(read.shape[:2]))
         seen = received.seen[blocks.rows, blocks.columns]
+        # Of each token before it, an anchor has either the state or what the draft made of it.
+        keys, values = (
+            torch.where(seen[:, None, :, None], state[blocks.rows], made[blocks.rows])
+            for state, made in zip(of_states, own, strict=True)
+        )
+        reached = columns <= blocks.columns[:, None]
         return self.draft.look_ahead(
             read[blocks.rows, blocks.columns],
             blocks.columns,
-            masked_attention(seen[:, None, None]),
-            (keys[blocks.rows], values[blocks.rows]),
+            masked_attention(reached[:, None, None]),
+            (keys, values),
         )
 
     def _corrected(self, batch: Batch, blocks: Blocks, places: torch.Tensor) -> torch.Tensor:
@@ -123,13 +130,13 @@ class BlockRecipe:
         return torch.cat([places[:, :1], behind], dim=1)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
-        lsa = copy.deepcopy(self.lsa).to(self._target.model.dtype)
-        exporters = [LsaExporter(lsa, self.config.trunk.state_width)]
+        fuse = copy.deepcopy(self.fuse).to(self._target.model.dtype)
+        exporters = [FusedExporter(fuse, self.config.trunk.taps)]
         return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens, levels))
 
     def save(self, out: Path) -> None:
-        draft, lsa = copy.deepcopy(self.draft).bfloat16(), copy.deepcopy(self.lsa).bfloat16()
-        save_block(out, self._target.fingerprint, self.config, draft, lsa)
+        draft, fuse = copy.deepcopy(self.draft).bfloat16(), copy.deepcopy(self.fuse).bfloat16()
+        save_block(out, self._target.fingerprint, draft, fuse)
 
     def describe(self) -> Mapping[str, str]:
         return {
@@ -155,15 +162,15 @@ def build(
     uncorrected: bool = False,
 ) -> BlockRecipe:
     """As `BlockRecipe`."""
-    size = default_size(target, _MIXER) if size is None else size
+    size = default_size(target, LAYERS) if size is None else size
     return BlockRecipe(target, length, size, missing, alone, uncorrected)
 
 
 @torch.no_grad()
 def _start(draft: BlockDraft, target: FrozenTarget) -> None:
-    """The layers that it shares with `moa` start as these do. The others start as if they were not there, and masks as
-    the anchor's own reading."""
-    warm_start(draft.trunk, target, 0, norm=draft.norm)
+    """The layers that it shares with `tandem` start as these do. The others start as if they were not there, and masks
+    as the anchor's own reading."""
+    warm_start(draft.trunk, target)
     nn.init.eye_(draft.carry.weight)
     nn.init.normal_(draft.masks, std=0.02)
     for silent in (draft.across.o_proj, draft.across.down_proj, draft.correct):

@@ -17,8 +17,7 @@ from torch.nn.functional import kl_div, log_softmax, smooth_l1_loss
 
 from common.draft_models.exporters import KeyValueExporter, LsaExporter, StateExporter
 from common.draft_models.layers import masked_attention
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
-from common.draft_models.moa import KIND, save_moa
+from common.draft_models.moa import KIND, MoaConfig, MoaDraft, make_lsa, save_moa
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.moa import MoaNetwork

@@ -10,11 +10,10 @@ import math
 from dataclasses import replace
 
 import torch
-from torch import nn
 
 from common.draft_models.layers import LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft
+from common.draft_models.moa import MoaConfig, MoaDraft
 from common.draft_models.state_codec import StateCodec
 from common.models.families import value_width
 from common.models.parts import layers_of, stack_of
@@ -106,16 +105,14 @@ def _mixed_layer(target: FrozenTarget) -> LayerShape:
 
 
 @torch.no_grad()
-def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int, norm: nn.Module | None = None) -> None:
+def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int) -> None:
     """Starts self-attention from the target's first layer, whose input is the same, and cross-attention from the last
-    layer that the draft replaces. Feed-forward parts keep the target's largest units. The norm before the head, `norm`
-    where that is not the draft's own, is the target's final norm. What a family has under another name, or in another
-    shape, stays as it was drawn."""
+    layer that the draft replaces. Feed-forward parts keep the target's largest units. The norm before the head is the
+    target's final norm. What a family has under another name, or in another shape, stays as it was drawn."""
     model = target.model
     layers = layers_of(model)
-    before_head = norm or draft.norm
-    if isinstance(before_head, RmsNorm):
-        copy_norm(before_head, getattr(stack_of(model), "norm", None))
+    if isinstance(draft.norm, RmsNorm):
+        copy_norm(draft.norm, getattr(stack_of(model), "norm", None))
     copy_layer(draft.sa, layers[0], model)
     copy_layer(draft.ca, layers[len(layers) - 1 - min(depth, len(layers) - 1)], model)
 

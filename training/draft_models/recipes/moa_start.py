@@ -14,8 +14,7 @@ from torch import nn
 
 from common.draft_models.directory import check_fingerprint
 from common.draft_models.lsa import CodedMixer, StateMixer
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft
-from common.draft_models.moa import load_lsa, load_moa, read_moa_config
+from common.draft_models.moa import MoaConfig, MoaDraft, load_lsa, load_moa, read_moa_config
 from common.protocol.errors import MisuseError
 
 # Shape letters: W state width, E hidden size, C width of the codec.

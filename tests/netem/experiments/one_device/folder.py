@@ -7,8 +7,7 @@ import torch
 
 from common.draft_models.eagle import EagleConfig, EagleDraft, save_eagle
 from common.draft_models.layers import LayerShape
-from common.draft_models.mixture_of_attentions import MoaConfig, MoaDraft, make_lsa
-from common.draft_models.moa import save_moa
+from common.draft_models.moa import MoaConfig, MoaDraft, make_lsa, save_moa
 from common.models.fingerprint import fingerprint
 from netem.experiments.one_device.prompts import CATEGORIES
 from tests.families import make_checkpoint

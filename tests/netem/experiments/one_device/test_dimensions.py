@@ -1,7 +1,7 @@
 import pytest
 
 from common.draft_models.layers import DecoderLayer
-from common.draft_models.mixture_of_attentions import MoaDraft, make_lsa
+from common.draft_models.moa import MoaDraft, make_lsa
 from netem.experiments.one_device.dimensions import (
     LLAMA_1B,
     LLAMA_8B,

@@ -8,7 +8,7 @@ from client.drafting.policies import CLOUD
 from netem.experiments.speed.mixed import MixedCell, make_report
 from netem.experiments.speed.mixed_run import LINK, MixedLoad, MixedRun, run_mixed
 from netem.experiments.speed.runs import Run, TimedAnswer
-from netem.virtual.stream import MESSAGE_S
+from netem.virtual.stream import HANDLING_S
 from server.options import Pace
 from server.sessions.counters import Counters
 from tests.client.demo.answers import answer
@@ -68,4 +68,4 @@ def test_times_of_a_run_are_those_of_its_passes_and_link():
 def test_a_long_prompt_alone_waits_for_its_own_passes():
     run = run_mixed(Pace(PASS_S, 0.0), replace(LOAD, chats=0, seconds=0.0), CLOUD, seed=1)
     assert run.chats.answers == []
-    assert run.long_first_token == pytest.approx(2 * (LINK.up.delay_ms / 1000 + MESSAGE_S + PASS_S), rel=0.01)
+    assert run.long_first_token == pytest.approx(2 * (LINK.up.delay_ms / 1000 + HANDLING_S + PASS_S), rel=0.01)

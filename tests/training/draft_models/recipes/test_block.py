@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import kl_div, log_softmax
 
-from common.draft_models.block import load_block
-from common.draft_models.layers import full_attention, masked_attention
-from common.draft_models.mixture_of_attentions import load_mixer
+from common.draft_models.block import load_block, load_fuse, read_taps
+from common.draft_models.layers import beside, full_attention, masked_attention
 from common.protocol.errors import MisuseError
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
 from training.draft_models import blocks, lags
@@ -31,19 +30,21 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
         monkeypatch.setattr(block, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))
     parts = lose(recipe, target, batch)
     received, drawn = seen["draw_received"], seen["draw_blocks"]
-    draft, found, weights = recipe.draft, [], []
+    draft, trunk, found, weights = recipe.draft, recipe.draft.trunk, [], []
     with torch.no_grad():
         for row, column in zip(drawn.rows.tolist(), drawn.columns.tolist(), strict=True):
-            known = target.model(batch.ids[row : row + 1], use_cache=True)
-            layers = [torch.cat([_flat(each.keys), _flat(each.values)], -1)[0] for each in known.past_key_values.layers]
-            newest = int(received.newest[row, column])
-            states = recipe.lsa(torch.stack(layers, 1)[: newest + 1])
+            tapped, logits = _tapped(target, batch.ids[row : row + 1], trunk.config.taps)
+            held = received.seen[row, : column + 1, : column + 1]
+            own = torch.ones_like(held).tril() & ~held
             positions = torch.arange(column + 1)[None]
-            causal = torch.ones(column + 1, column + 1, dtype=torch.bool).tril()
-            ids = batch.ids[row : row + 1, : column + 1]
-            read = draft.trunk.read(target.embedding(ids), positions, masked_attention(causal))[:, -1]
-            memory = draft.trunk.ca.keys_values(draft.trunk.project_states(states)[None], positions[:, : newest + 1])
-            places = draft.look_ahead(read, positions[:, -1], full_attention, memory)[0]
+            embedded = target.embedding(batch.ids[row : row + 1, : column + 1])
+            first, last = trunk.keys_values(recipe.fuse(tapped[:, : column + 1]), positions)
+            sees = torch.cat([held, own], dim=1)
+            read = trunk.read(embedded, positions, [beside(first, masked_attention(sees))])
+            owned = trunk.last.keys_values(read, positions)
+            chosen = sees[-1].nonzero()[:, 0]
+            memory = [torch.cat(each, dim=2)[:, :, chosen] for each in zip(last, owned, strict=True)]
+            places = draft.look_ahead(read[:, -1], positions[:, -1], full_attention, memory)[0]
             path = draft.first_path(places[:1])
             for place in range(LENGTH):
                 if not batch.learn[row, column : column + place + 1].all():
@@ -51,8 +52,8 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
                 if place:
                     path = draft.next_path(path, target.embedding(batch.ids[row, column + place : column + place + 1]))
                 out = draft.corrected(places[place : place + 1], path) if place else places[:1]
-                given = log_softmax(target.head(draft.norm(out)), -1)
-                wanted = log_softmax(known.logits[0, column + place : column + place + 1], -1)
+                given = log_softmax(target.head(trunk.norm(out)), -1)
+                wanted = log_softmax(logits[0, column + place : column + place + 1], -1)
                 found.append(kl_div(given, wanted, reduction="sum", log_target=True))
                 weights.append(2.718281828 ** (-place / 7))
     weights = torch.tensor(weights)
@@ -62,8 +63,14 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
     )
 
 
-def _flat(heads):
-    return heads.transpose(1, 2).flatten(2)
+def _tapped(target, ids, taps):
+    """What enters the tapped layers, and what leaves the last one before the final norm; and the logits."""
+    left = []
+    hook = target.model.model.layers[-1].register_forward_hook(lambda *given: left.append(given[2]))
+    known = target.model(ids, output_hidden_states=True)
+    hook.remove()
+    entered = (*known.hidden_states[:-1], left[0] if isinstance(left[0], torch.Tensor) else left[0][0])
+    return torch.cat([entered[tap] for tap in taps], dim=-1), known.logits
 
 
 @pytest.mark.parametrize("options", [{}, {"missing": 0.5, "alone": 0.5}, {"uncorrected": True}])
@@ -81,7 +88,8 @@ def test_it_is_measured_and_what_is_saved_is_what_was_trained(target, tmp_path):
     recipe.save(tmp_path)
     saved = load_block(tmp_path)
     assert saved.config == recipe.config
-    for ours, theirs in ((saved, recipe.draft), (load_mixer(tmp_path, recipe.config.trunk), recipe.lsa)):
+    assert read_taps(tmp_path, target.config.num_hidden_layers) == recipe.config.trunk.taps
+    for ours, theirs in ((saved, recipe.draft), (load_fuse(tmp_path), recipe.fuse)):
         kept = ours.state_dict()
         assert all(torch.equal(kept[name], each.bfloat16().float()) for name, each in theirs.state_dict().items())
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from common.draft_models.mixture_of_attentions import MoaDraft
+from common.draft_models.moa import MoaDraft
 from common.models.checkpoint import load_causal_lm
 from tests.families import make_checkpoint
 from training.draft_models.features import load_target

@@ -1,7 +1,10 @@
 """The tandem recipe: what it learns from is what inference sees, it learns, and what it saves is what it was."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from common.draft_models.tandem import load_fuse, load_tandem, read_taps
 from common.protocol.errors import MisuseError
@@ -43,6 +46,16 @@ def test_it_learns_and_is_measured_and_what_is_saved_is_what_was_trained(target,
         assert all(
             torch.equal(kept[name].float(), each.bfloat16().float()) for name, each in theirs.state_dict().items()
         )
+
+
+def test_the_default_size_leaves_something_for_layers_whose_keys_are_wide(target):
+    """As in Qwen3-0.6B, where attention and state alone take more than 1.25 layers."""
+    shape = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    config = Qwen3Config(vocab_size=300, num_hidden_layers=3, intermediate_size=24, **shape)
+    wide = replace(target, model=Qwen3ForCausalLM(config))
+    assert build(wide).draft.config.layer.intermediate >= 8
+    with pytest.raises(MisuseError, match="leaves nothing"):
+        build(wide, size=1.25)
 
 
 @pytest.mark.parametrize("options", [{"missing": 1.5}, {"alone": -0.1}, {"size": 0.1}, {"state_width": 0}])

@@ -86,9 +86,10 @@ class Client:
 
     @property
     def draft(self) -> str:
-        """The name of what drafts: of the draft model, or the kind that needs none."""
+        """The names of what drafts, as `--draft` takes them: of draft models, and of kinds that need none."""
         kind = self.choice.kind(self.manifest)
-        return kind if kind in STATELESS_KINDS else self.manifest.draft
+        first = kind if kind in STATELESS_KINDS else self.manifest.draft
+        return "+".join((first, *(manifest.draft for manifest, _ in self.others), *self.choice.beside))
 
     @property
     def was_reached(self) -> bool:

@@ -3,6 +3,7 @@
 No drafting, no link and no text here. Commands import what they need when they run, so that --help is quick.
 """
 
+import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -378,6 +379,9 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    # Before torch is imported. Threads must sleep while they wait: on a busy machine spinning ones make a level take a
+    # hundred times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # An answer may hold characters that this terminal's encoding lacks.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

@@ -4,6 +4,7 @@ One file beside the bundles. Knows no models; a file that cannot be read or writ
 """
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,14 +26,16 @@ class LevelTimes:
     def _read(self) -> dict[str, float]:
         try:
             content = json.loads(self._file.read_text(encoding="utf-8"))
-            return {str(key): float(seconds) for key, seconds in content.items() if float(seconds) > 0}
+            times = {str(key): math.inf if seconds is None else float(seconds) for key, seconds in content.items()}
+            return {key: seconds for key, seconds in times.items() if seconds > 0}
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return {}
 
     def _write(self, kept: dict[str, float]) -> None:
         part = self._file.with_suffix(".part")
+        written = {key: seconds if math.isfinite(seconds) else None for key, seconds in kept.items()}  # JSON's infinity
         try:
-            part.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
             part.replace(self._file)
         except OSError:
             return

@@ -61,6 +61,8 @@ class DraftChoice:
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             raise MisuseError(f"--draft {self.draft} names '{repeated}' twice; name each draft once")
+        if AUTO in names:
+            raise MisuseError(f"--draft {self.draft}: '{AUTO}' chooses what drafts beside it; write --draft {AUTO}")
         if "" in names:
             raise MisuseError(f"--draft {self.draft} lacks a name beside its '+'; write it as in moa+lookup")
         if self.state not in (None, *WIRE_DTYPES):

@@ -42,12 +42,24 @@ def client(choice: DraftChoice) -> Client:
 
 @pytest.mark.parametrize(
     ("draft", "named"),
-    [(None, "lookup"), ("lookup", "lookup"), ("ouroboros", "ouroboros"), ("lookahead+lookup", "lookahead")],
+    [(None, "lookup"), ("ouroboros", "ouroboros"), ("lookahead+lookup", "lookahead+lookup")],
 )
 def test_what_drafts_has_its_own_name_whatever_bundle_it_is_loaded_from(draft, named):
     chosen = client(DraftChoice(draft))
     assert chosen.draft == named
-    assert chosen.load_drafter().kind.split("+")[0] == named
+    assert chosen.load_drafter().kind == named
+
+
+def test_all_that_draft_together_are_named():
+    one = make_manifest("ours", "moa", "f", [])
+    other = make_manifest("small", "independent", "f", [])
+    merged = replace(client(DraftChoice("ours+lookup+small")), manifest=one, others=((other, Path()),))
+    assert merged.draft == "ours+small+lookup"
+
+
+def test_auto_is_named_alone():
+    with pytest.raises(MisuseError, match="write --draft auto"):
+        DraftChoice("auto+lookup")
 
 
 @pytest.mark.parametrize("dtype", [None, "int8", "float16", "int4", "int3"])

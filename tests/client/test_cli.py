@@ -26,6 +26,16 @@ def outrider(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
     return exit_.value.code or 0, output.out, output.err
 
 
+def test_threads_of_torch_sleep_while_they_wait(monkeypatch, capsys):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    outrider(monkeypatch, capsys, "--version")
+    assert os.environ.pop("OMP_WAIT_POLICY") == "PASSIVE"
+
+
+def test_help_names_sets_of_options_as_they_are_written(monkeypatch, capsys):
+    assert "[presets.NAME]" in "".join(outrider(monkeypatch, capsys, "run", "--help")[1].split("\n")).replace("│", "")
+
+
 def test_help_imports_nothing_heavy():
     script = "import sys, client.cli; sys.exit(bool({'torch', 'transformers', 'grpc'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -37,6 +37,19 @@ def test_the_accept_length_of_the_picture(readme):
     assert f"commits {measured['accept_length']:.1f} tokens per pass over 4G" in readme
 
 
+def test_speculation_beside_the_target(readme):
+    links = results("network")["links"]
+    ratios = {
+        link: links[link]["systems"]["auto"]["tokens_per_second"]
+        / links[link]["systems"]["server-side speculation"]["tokens_per_second"]
+        for link in ("5g", "4g", "satellite")
+    }
+    assert (
+        f"{ratios['5g']:.2f} times the tokens per second over 5G, {ratios['4g']:.2f} over 4G and "
+        f"{ratios['satellite']:.2f} over the satellite" in readme
+    )
+
+
 def test_text_that_is_harder_to_draft(readme):
     speeds = [
         point["measured"]["tokens_per_second"]

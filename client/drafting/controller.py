@@ -19,13 +19,12 @@ from typing import Protocol
 from client.drafting.going_ahead import GoingAhead
 from common.drafters.best_first import Expansion
 from common.protocol.acceptance import AcceptanceEstimator
-from common.protocol.terms import MAX_NODES
 
 _FORGETTING = 0.98  # of the fit, with each level
 _LEVELS_BETWEEN_STEPS = 8
 _STEP = 1.5  # the most that a bound changes by at once
 _BREADTHS = (2, 16)
-_NODES = (32, MAX_NODES)
+_NODES = (32, 320)  # what is written alone needs the others of a tree's 512
 _PROBABILITIES = (0.001, 0.1)
 
 _RECENT_TRIPS = 8

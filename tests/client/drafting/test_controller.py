@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from client.drafting.controller import Controller, FixedTree, LevelCost, Uplink
 from common.drafters.best_first import Expansion
-from common.protocol.terms import MAX_NODES
 
 STEP = 1.5
 LEVEL = 0.005
@@ -103,7 +102,7 @@ def test_bounds_move_by_bounded_steps_and_stay_within_reason(events):
             rounding = 0.5 if isinstance(new, int) else 1e-12
             assert old / STEP - rounding <= new <= old * STEP + rounding
         assert 2 <= controller.expansion.breadth <= 16
-        assert 32 <= controller.expansion.nodes <= MAX_NODES
+        assert 32 <= controller.expansion.nodes <= 320
         assert 0.001 <= controller.expansion.least_probability <= 0.1
 
 

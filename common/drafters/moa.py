@@ -16,7 +16,7 @@ from common.draft_models.moa import KIND, MoaDraft, load_moa
 from common.draft_models.vocabulary import trim_head
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.packed_layer import PackedLayer
-from common.drafters.received import ReceivedStates, TailKeyValues
+from common.drafters.received import ReceivedKeyValues, TailKeyValues
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
@@ -106,3 +106,20 @@ class MoaNetwork:
         context = PassContext(self._tail_values.spare_arrived(plan).attention, self._tail_values.pool)
         out = run_layers(self._tail, context, plan.positions, hidden)[0]
         return out.index_select(0, plan.wanted_rows)
+
+
+class ReceivedStates(ReceivedKeyValues):
+    """The keys and values of received states in the cross-attention, computed once on arrival."""
+
+    def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
+        """`like` gives dtype and device."""
+        ca = draft.config.ca
+        super().__init__(ca.kv_heads, ca.head_dim, context, like)
+        self._draft = draft
+
+    @torch.inference_mode()
+    def add(self, start: int, states: torch.Tensor) -> None:
+        """`states [S, W]` of positions from `start`, W numbers each."""
+        at = torch.arange(start, start + len(states), device=states.device)
+        keys, values = self._draft.ca.keys_values(self._draft.project_states(states)[None], at[None])
+        self.put(start, keys[0], values[0])

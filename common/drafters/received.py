@@ -9,15 +9,14 @@ from dataclasses import replace
 import torch
 
 from common.draft_models.layers import Attention, full_attention
-from common.draft_models.moa import MoaDraft
 from common.drafters.drafter import NOTHING
 from common.models.attention import pool_for
 from common.models.decoder import CausalLm
 from common.models.key_values import zeros_on_demand
 from common.models.plan import PassPlan
 
-# Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, E hidden size,
-# W state width, N tail layers, X width of a layer's keys.
+# Shape letters: C positions of a full context, S received states, K key/value heads, D head dimension, N tail layers,
+# X width of a layer's keys.
 # ruff: noqa: N803, N806
 
 
@@ -65,23 +64,6 @@ class ReceivedKeyValues:
         for held in (self._keys_KCD, self._values_KCD):
             held[:, : len(kept)] = held.index_select(1, rows)
         self._rows = {position: row for row, position in enumerate(kept)}
-
-
-class ReceivedStates(ReceivedKeyValues):
-    """The keys and values of received states in `moa`'s cross-attention, computed once on arrival."""
-
-    def __init__(self, draft: MoaDraft, context: int, like: torch.Tensor):
-        """`like` gives dtype and device."""
-        ca = draft.config.ca
-        super().__init__(ca.kv_heads, ca.head_dim, context, like)
-        self._draft = draft
-
-    @torch.inference_mode()
-    def add(self, start: int, states_SW: torch.Tensor) -> None:
-        projected_SE = self._draft.project_states(states_SW)
-        at = torch.arange(start, start + len(states_SW), device=states_SW.device)
-        keys, values = self._draft.ca.keys_values(projected_SE[None], at[None])
-        self.put(start, keys[0], values[0])
 
 
 class TailKeyValues:

@@ -27,7 +27,7 @@ PROMPT = list(range(40, 100))
         ("deep", 3, "float16", {"lsa", "kv"}),
         ("bird", 0, "int8", {"hidden"}),
         ("third", 0, "int8", {"fused"}),
-        ("blocks+lookup", 0, "int8", {"lsa"}),
+        ("blocks+lookup", 0, "int8", {"fused"}),
         ("narrow", 3, None, {"lsa", "kv"}),
         ("bird+wing+lookup", 0, "int8", {"hidden"}),
     ],

@@ -7,7 +7,7 @@ result is still good for.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from client.drafting.policies import LOCKSTEP, Policy
 from client.drafting.provisional import likeliest_run
@@ -18,7 +18,6 @@ from common.protocol.client_session import ClientSession
 from common.protocol.messages import FromClient, FromServer, Grow, Settings, State
 from common.protocol.prefix import common_prefix
 from common.protocol.transitions import ClientState
-from common.protocol.tree import Node
 from common.protocol.views import Proposal, TreeView
 
 _ANSWERING = (ClientState.OPENING, ClientState.GENERATING, ClientState.LOST)
@@ -66,7 +65,6 @@ class _OfflineRun:
     """The run that the drafter writes while nobody verifies it."""
 
     limit: int | None = None  # tokens to draft; None while the link is good
-    said: set[int] | None = field(default_factory=set)  # ids of nodes that were written alone; None to take all nodes
     accepted: int = 0  # of these, that were made final unverified
     exhausted_below: int = -1  # the node below which the drafter proposes nothing more
     note: str = ""  # what a person should know of the run
@@ -95,7 +93,8 @@ class DraftingLoop:
     @property
     def run(self) -> tuple[int, ...]:
         """What a person is offered behind the final tokens."""
-        return tuple(node.token for node in self._run_within(self.session.room))
+        session = self.session
+        return tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends))
 
     @property
     def note(self) -> str:
@@ -169,7 +168,6 @@ class DraftingLoop:
         self._round.levels = 0
         self._acknowledged = self.session.tree.frontier
         opening = self.session.reopen()
-        self._offline.said = set()  # nodes have new ids
         # A tree that is sent again is this round's: what came behind it might be too late.
         is_a_round = self._round_levels is not None and any(isinstance(message, Grow) for message in opening)
         self._round.done_at = self.session.tree.frontier if is_a_round else 0
@@ -186,10 +184,6 @@ class DraftingLoop:
         """Stops the answer; the server confirms by Finished."""
         cancel = self.session.cancel() if self.answering else None
         return [] if cancel is None else [cancel]
-
-    def _run_within(self, room: int) -> list[Node]:
-        offline = self._offline
-        return likeliest_run(self.session.tree, room, self._ends, None if offline.limit is None else offline.said)
 
     # Steps.
 
@@ -235,7 +229,7 @@ class DraftingLoop:
         """The next token of the run, as if all before it were final, so that any drafter goes on as it always does."""
         session, offline = self.session, self._offline
         room = min(limit - offline.accepted, session.room)
-        run = self._run_within(room)
+        run = likeliest_run(session.tree, room, self._ends)
         leaf = run[-1].id if run else 0
         accepted = session.answer[len(session.answer) - offline.accepted :]
         if leaf != offline.exhausted_below and repeats_itself([*accepted, *(node.token for node in run)]):
@@ -251,26 +245,15 @@ class DraftingLoop:
 
     def _drafted_offline(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         if not proposals:
-            self._take_what_there_is(step.root)
+            self._offline.exhausted_below = step.root
             return []
         below = [replace(each, parent=each.parent or step.root) for each in proposals]
-        tree, run = self.session.tree, self._run_within(self.session.room)
-        newest = tree.last_id
+        newest = self.session.tree.last_id
         grow = self.session.propose(len(step.view.tokens) - step.view.provisional, below)
-        if tree.last_id == newest:  # the tree is full
-            self._take_what_there_is(step.root)
-        elif (run[-1].id if run else 0) == step.root:
-            said = (run[-1] if run else tree.root).children.get(proposals[0].token)
-            if self._offline.said is not None and said is not None:
-                self._offline.said.add(said.id)
+        if self.session.tree.last_id == newest:
+            self._offline.exhausted_below = step.root  # the tree is full
         # What is held has smaller ids, and the run may hang from it.
         return [*self._round.take_held(), *([] if grow is None else [grow])]
-
-    def _take_what_there_is(self, leaf: int) -> None:
-        """Nothing can be drafted below this node: the run goes on with unlikely nodes, if there are any, or ends."""
-        short, self._offline.said = self.run, None
-        if self.run == short:
-            self._offline.exhausted_below = leaf
 
     # Frames.
 

@@ -3,29 +3,19 @@
 Pure. Knows the tree, not text or screens.
 """
 
-import math
 from collections.abc import Collection, Sequence
 
 from common.protocol.prefix import common_prefix
 from common.protocol.tree import Node, TokenTree
 
-_LIKELY = math.log(0.5)
-"""The least cumulative log-probability of a node behind which somebody writes alone: all that follows stands on it."""
 
-
-def likeliest_run(
-    tree: TokenTree, room: int, ends: Collection[int] = (), said: Collection[int] | None = None
-) -> list[Node]:
+def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> list[Node]:
     """The nodes below the root that the drafter holds likeliest, one a level: at most `room`, and none behind a token
-    that ends the answer, for a tree may reach beyond its end. `said`: the ids of nodes that were written alone; with
-    them, these come first, and others must be likely."""
+    that ends the answer, for a tree may reach beyond its end."""
     run: list[Node] = []
     node = tree.root
     while node.children and len(run) < room and not (run and node.token in ends):
-        written = [child for child in node.children.values() if child.id in (said or ())]
-        node = max(written or node.children.values(), key=lambda child: child.score)
-        if said is not None and not written and node.score - tree.root.score < _LIKELY:
-            break
+        node = max(node.children.values(), key=lambda child: child.score)
         run.append(node)
     return run
 

@@ -56,43 +56,6 @@ def test_what_waits_to_leave_goes_before_what_hangs_from_it():
     assert grow.nodes[0].parent == 1
 
 
-def with_an_unlikely_end(*more: Proposal) -> DraftingLoop:
-    """A loop whose tree has 7, and behind it 8 and 9, which are unlikely."""
-    loop = begun()
-    chain = [Proposal(0, 7, -0.1), Proposal(-1, 8, -1.0), Proposal(-2, 9, -0.1)]
-    loop.drafted(loop.begin_step(), [*chain, *more])
-    assert loop.run == (7, 8, 9)
-    return loop
-
-
-def test_what_is_unlikely_is_said_again_before_anything_follows_it():
-    loop = with_an_unlikely_end()
-    loop.go_offline(10)
-    assert loop.run == (7,)
-    for said, run in ((8, (7, 8)), (5, (7, 8, 5)), (6, (7, 8, 5, 6))):
-        step = loop.begin_step()
-        assert step.view.tokens == (*PROMPT, *run[:-1])
-        loop.drafted(step, [Proposal(0, said, -3.0)])
-        assert loop.run == run
-
-
-@pytest.mark.parametrize("why", ["the drafter says nothing more", "the tree is full"])
-def test_the_unlikely_is_taken_where_nothing_better_can_be_had(why):
-    filling = [Proposal(parent, token, -9.0) for parent in (0, -1) for token in range(10, 50)]
-    loop = with_an_unlikely_end(*(filling if why == "the tree is full" else ()))
-    loop.go_offline(10)
-    loop.drafted(loop.begin_step(), [Proposal(0, 5, -0.1)] if why == "the tree is full" else [])
-    assert loop.run == (7, 8, 9)
-    assert loop.begin_step().view.tokens[len(PROMPT) :] == (7, 8, 9)
-
-
-def test_all_nodes_count_again_once_somebody_judges():
-    loop = with_an_unlikely_end()
-    loop.go_offline(10)
-    loop.go_online()
-    assert loop.run == (7, 8, 9)
-
-
 @pytest.mark.parametrize("limit", [0, 1, 5])
 def test_no_more_is_written_than_allowed(limit):
     loop = begun()

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from common.draft_kinds import STATELESS_KINDS
+from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +35,10 @@ def test_lockstep_with_longer_rounds_over_4g(readme):
 def test_the_accept_length_of_the_picture(readme):
     measured = results("network")["links"]["4g"]["systems"]["auto"]
     assert f"commits {measured['accept_length']:.1f} tokens per pass over 4G" in readme
+
+
+def test_the_number_of_kinds(readme):
+    assert f"[{len(DRAFT_KINDS)} kinds of drafters]" in readme
 
 
 def test_speculation_beside_the_target(readme):

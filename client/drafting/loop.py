@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from client.drafting.policies import LOCKSTEP, Policy
-from client.drafting.provisional import likeliest_run
+from client.drafting.provisional import likeliest_run, nodes_along, run_to_write_on
 from client.drafting.repetition import STOPPED, repeats_itself
 from client.drafting.waiting_states import WaitingStates
 from common.drafters.best_first import Expansion
@@ -85,6 +85,7 @@ class DraftingLoop:
         self._acknowledged = 0  # the frontier that the server knows we know
         self._round = _Round()
         self._offline = _OfflineRun()
+        self._written: tuple[int, ...] = ()  # alone, behind the final tokens, and not judged yet
 
     @property
     def answering(self) -> bool:
@@ -92,9 +93,10 @@ class DraftingLoop:
 
     @property
     def run(self) -> tuple[int, ...]:
-        """What a person is offered behind the final tokens."""
+        """What a person is offered behind the final tokens: the likeliest run, unless something else was written."""
         session = self.session
-        return tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends))
+        likeliest = tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends))
+        return likeliest if likeliest[: len(self._written)] == self._written else self._written
 
     @property
     def note(self) -> str:
@@ -129,6 +131,7 @@ class DraftingLoop:
         self._acknowledged = session.tree.frontier
         self._round = _Round()
         self._offline = _OfflineRun(self._offline.limit)
+        self._written = ()
         self._is_waited_for = self._round_levels is not None and settings.idle == LOCKSTEP.idle
         if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
             return [] if opening is None else [opening]
@@ -159,6 +162,7 @@ class DraftingLoop:
             return ()
         accepted = self.run[:count]
         self.session.accept_unverified(accepted)
+        self._written = self._written[len(accepted) :]
         self._offline.accepted += len(accepted)
         return accepted
 
@@ -226,10 +230,11 @@ class DraftingLoop:
         return self._end_round() if drafted_at == session.tree.frontier else self._acknowledge()
 
     def _offline_step(self, limit: int) -> Step | None:
-        """The next token of the run, as if all before it were final, so that any drafter goes on as it always does."""
+        """The next token of the run, as if all before it were final, so that any drafter goes on as it always does. The
+        unlikely end of a tree is drafted again, one token a step, while it is shown."""
         session, offline = self.session, self._offline
         room = min(limit - offline.accepted, session.room)
-        run = likeliest_run(session.tree, room, self._ends)
+        run = run_to_write_on(session.tree, self._written, room, self._ends)
         leaf = run[-1].id if run else 0
         accepted = session.answer[len(session.answer) - offline.accepted :]
         if leaf != offline.exhausted_below and repeats_itself([*accepted, *(node.token for node in run)]):
@@ -244,16 +249,25 @@ class DraftingLoop:
         return Step(session.turn, unverified, states=self._states.carry(), expansion=ONE_TOKEN, root=leaf)
 
     def _drafted_offline(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
-        if not proposals:
-            self._offline.exhausted_below = step.root
-            return []
+        tree, drafted_at = self.session.tree, len(step.view.tokens) - step.view.provisional
         below = [replace(each, parent=each.parent or step.root) for each in proposals]
-        newest = self.session.tree.last_id
-        grow = self.session.propose(len(step.view.tokens) - step.view.provisional, below)
-        if self.session.tree.last_id == newest:
-            self._offline.exhausted_below = step.root  # the tree is full
+        grow = self.session.propose(drafted_at, below) if below else None
+        path = (*step.view.tokens, *(each.token for each in proposals[:1]))
+        if path[drafted_at : tree.frontier] == tuple(tree.tokens[drafted_at:]):
+            self._write(path[tree.frontier :], step)
         # What is held has smaller ids, and the run may hang from it.
         return [*self._round.take_held(), *([] if grow is None else [grow])]
+
+    def _write(self, run: tuple[int, ...], step: Step) -> None:
+        """Takes the run that was drafted, or all that is shown where the drafter or a full tree ends it here."""
+        shown = self.run
+        before = len(step.view.tokens) - self.session.tree.frontier
+        if len(run) > before and len(nodes_along(self.session.tree, run)) == len(run):
+            self._written = run
+        elif len(shown) > before:
+            self._written = shown
+        else:
+            self._offline.exhausted_below = step.root
 
     # Frames.
 
@@ -267,6 +281,8 @@ class DraftingLoop:
             return (), self._take_state(message)
         if tokens:
             self._round.levels = 0
+            is_confirmed = self._written[: len(tokens)] == tokens
+            self._written = self._written[len(tokens) :] if is_confirmed else ()
         frontier = self.session.tree.frontier
         step_acknowledges = self._stepping or self._has_something_to_draft
         if step_acknowledges and frontier - self._acknowledged < _MOST_UNACKNOWLEDGED_TOKENS:

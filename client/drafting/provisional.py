@@ -3,10 +3,15 @@
 Pure. Knows the tree, not text or screens.
 """
 
+import math
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from common.protocol.prefix import common_prefix
 from common.protocol.tree import Node, TokenTree
+
+_LIKELY = math.log(0.5)
+"""The least cumulative log-probability of a node behind which a drafter writes alone: all that it writes stands on it."""
 
 
 def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> list[Node]:
@@ -18,6 +23,25 @@ def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> lis
         node = max(node.children.values(), key=lambda child: child.score)
         run.append(node)
     return run
+
+
+def nodes_along(tree: TokenTree, tokens: Sequence[int]) -> list[Node]:
+    """The nodes below the root that carry these tokens, as far as the tree has them."""
+    run: list[Node] = []
+    for token in tokens:
+        child = (run[-1] if run else tree.root).children.get(token)
+        if child is None:
+            break
+        run.append(child)
+    return run
+
+
+def run_to_write_on(tree: TokenTree, written: Sequence[int], room: int, ends: Collection[int] = ()) -> list[Node]:
+    """The nodes behind which a drafter writes on alone: those with the tokens of `written`, or the likely part of the
+    likeliest run where that begins with them."""
+    run = nodes_along(tree, written[:room])
+    likely = list(takewhile(lambda node: node.score - tree.root.score >= _LIKELY, likeliest_run(tree, room, ends)))
+    return likely if likely[: len(run)] == run else run
 
 
 class ProvisionalCount:

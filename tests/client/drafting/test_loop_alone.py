@@ -56,6 +56,82 @@ def test_what_waits_to_leave_goes_before_what_hangs_from_it():
     assert grow.nodes[0].parent == 1
 
 
+def with_an_unlikely_end(*more: Proposal) -> DraftingLoop:
+    """A loop whose tree has 7, and behind it 8 and 9, which are unlikely."""
+    loop = begun()
+    chain = [Proposal(0, 7, -0.1), Proposal(-1, 8, -1.0), Proposal(-2, 9, -0.1)]
+    loop.drafted(loop.begin_step(), [*chain, *more])
+    assert loop.run == (7, 8, 9)
+    loop.go_offline(10)
+    return loop
+
+
+def test_the_unlikely_end_of_a_tree_is_drafted_again_while_it_is_shown():
+    loop = with_an_unlikely_end()
+    for said, before, shown in ((8, (7,), (7, 8, 9)), (5, (7, 8), (7, 8, 5)), (6, (7, 8, 5), (7, 8, 5, 6))):
+        step = loop.begin_step()
+        assert step.view.tokens == (*PROMPT, *before)
+        loop.drafted(step, [Proposal(0, said, -3.0)])
+        assert loop.run == shown
+
+
+@pytest.mark.parametrize("why", ["the drafter says nothing more", "the tree is full"])
+def test_the_unlikely_is_written_on_where_nothing_else_can_be_had(why):
+    filling = [Proposal(parent, token, -9.0) for parent in (0, -1) for token in range(10, 50)]
+    loop = with_an_unlikely_end(*(filling if why == "the tree is full" else ()))
+    loop.drafted(loop.begin_step(), [Proposal(0, 5, -0.1)] if why == "the tree is full" else [])
+    assert loop.run == (7, 8, 9)
+    step = loop.begin_step()
+    assert step.view.tokens == (*PROMPT, 7, 8, 9)
+    loop.drafted(step, [])
+    assert loop.begin_step() is None
+
+
+def test_in_a_tree_of_groups_which_nothing_joins_the_run_goes_on_below_it():
+    loop = begun()
+    loop.session.tree.grouped = True
+    loop.drafted(loop.begin_step(), [Proposal(0, 7, -1.0)])
+    loop.go_offline(10)
+    loop.drafted(loop.begin_step(), [Proposal(0, 8, -1.0)])
+    assert loop.run == (7,)
+    assert loop.begin_step().view.tokens == (*PROMPT, 7)
+
+
+def test_what_was_written_is_shown_until_somebody_judges_it():
+    loop = with_an_unlikely_end()
+    for said in (8, 5, 6):
+        loop.drafted(loop.begin_step(), [Proposal(0, said, -3.0)])
+    loop.go_online()
+    assert loop.run == (7, 8, 5, 6)
+    loop.received(Commit(0, 3, (7,)))
+    assert loop.run == (8, 5, 6)
+    loop.received(Commit(0, 4, (8,)))
+    assert loop.run == (5, 6)
+    loop.received(Commit(0, 5, (9,)))
+    assert loop.run == ()
+
+
+def test_what_is_written_outlives_a_new_stream_and_what_is_accepted_of_it():
+    loop = with_an_unlikely_end()
+    loop.drafted(loop.begin_step(), [Proposal(0, 6, -3.0)])
+    loop.session.lost()
+    loop.reopen()
+    assert loop.run == (7, 6)
+    loop.session.lost()
+    assert loop.accept_unverified(1) == (7,)
+    step = loop.begin_step()
+    assert (loop.run, step.view.tokens, step.view.provisional) == ((6,), (*PROMPT, 7, 6), 1)
+
+
+def test_what_is_drafted_behind_another_token_than_the_final_one_is_not_written():
+    loop = with_an_unlikely_end()
+    step = loop.begin_step()
+    loop.received(Commit(0, 3, (3,)))
+    loop.drafted(step, [Proposal(0, 6, -0.1)])
+    assert loop.run == ()
+    assert loop.begin_step().view.tokens == (*PROMPT, 3)
+
+
 @pytest.mark.parametrize("limit", [0, 1, 5])
 def test_no_more_is_written_than_allowed(limit):
     loop = begun()

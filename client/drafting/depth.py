@@ -7,6 +7,7 @@ May know drafters, trees and a clock, for timing a level. It may not know bundle
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, TypeVar
 
 from client.stats import Clock
@@ -34,18 +35,14 @@ class Depth:
     level_seconds: float
 
     def token_seconds(self, round_trip: float) -> float:
-        """The time of a token of a streaming answer over a link with this round trip, in seconds.
+        """The time of a token of a streaming answer over a link with this round trip, in seconds, by the mean speed of
+        the texts on which the draft was measured.
 
         A token costs its share of a level. One that the drafts miss also costs a round trip, the pass that corrects it
         and, on average, half of the pass before.
         """
         stall_s = round_trip + 1.5 * PASS_S
-        return self.drafting_seconds + stall_s * self.miss_rate
-
-    @property
-    def miss_rate(self) -> float:
-        """The share of tokens that the draft has not in its tree."""
-        return 1 - self.worth.hit_rate
+        return 1 / fmean(1 / (self.drafting_seconds + stall_s * missed) for missed in self.worth.miss_rates)
 
     @property
     def drafting_seconds(self) -> float:

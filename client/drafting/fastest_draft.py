@@ -13,21 +13,12 @@ from client.drafting.depth import Depth, best_depth
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from common.draft_kinds import LOOKUP
 
-_USUAL_MISS = 0.04
-
 
 @dataclass(frozen=True, slots=True)
 class Compared(Depth):
     """A draft model at a depth."""
 
     draft: str
-
-    @property
-    def miss_rate(self) -> float:
-        """Half of what differs from that of a good draft counts: training measures in rounds, with trees of 64 nodes,
-        where a draft that goes far ahead seems to miss more often than in a stream, whose trees are larger. So drafts
-        come in the order in which they streamed on six links and laptops (docs/log.md)."""
-        return (1 - self.worth.hit_rate + _USUAL_MISS) / 2
 
 
 def fastest(compared: Iterable[Compared], round_trip: float) -> str:

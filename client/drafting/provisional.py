@@ -11,7 +11,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.tree import Node, TokenTree
 
 _LIKELY = math.log(0.5)
-"""The least cumulative log-probability of a node behind which a drafter writes alone: all that it writes stands on it."""
+"""The least cumulative log-probability of nodes that are written on alone, for all that follows stands on them."""
 
 
 def likeliest_run(tree: TokenTree, room: int, ends: Collection[int] = ()) -> list[Node]:

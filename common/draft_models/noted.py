@@ -7,10 +7,10 @@ and imports no torch.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
@@ -18,12 +18,18 @@ from common.models.source import CONFIG, read_json
 LEVELS = 6
 """Of the rounds in which accept lengths are measured."""
 
+LONG_LEVELS, LONG_NODES = 64, 320
+"""Of long rounds, which end where the draft misses, as a stream does: the levels, and the nodes of a tree."""
+
 ACCEPT_KEY = "accept_lengths"
 ONE_LEVEL_KEY = "accept_lengths_of_one_level"
-"""Both by the number N of the target's last layers that the draft ran."""
+LONG_KEY = "accept_lengths_of_long_rounds"
+"""Each by the number N of the target's last layers that the draft ran."""
 
 TRIMMED_KEY = "trimmed_from"
 """The name of the draft whose head was trimmed after training; the accept lengths are those of its whole head."""
+
+Read = TypeVar("Read")
 
 _SURE = 0.995
 """The most that a hit rate is taken for: measurements are short."""
@@ -31,11 +37,12 @@ _SURE = 0.995
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Committed tokens per pass in rounds of `LEVELS` levels, and in rounds of one; None where that was not measured,
-    which is taken for one token a level."""
+    """Committed tokens per pass in rounds of `LEVELS` levels; in rounds of one, None where that was not measured, which
+    is taken for one token a level; and in long rounds, for each held-out prompt, empty where that was not measured."""
 
     accept_length: float
     one_level: float | None = None
+    long_rounds: tuple[float, ...] = ()
 
     @property
     def hit_rate(self) -> float:
@@ -51,6 +58,12 @@ class Worth:
             too_low = (1 - middle ** (ahead + 1)) / (1 - middle) < self.accept_length
             low, high = (middle, high) if too_low else (low, middle)
         return low
+
+    @property
+    def miss_rates(self) -> Sequence[float]:
+        """The share of tokens that a stream's tree lacks, for each kind of text that is known: a pass of a long round
+        ends with one. One draft misses seldom in code and often in talk, so that no mean stands for both."""
+        return [1 / length for length in self.long_rounds] or [1 - self.hit_rate]
 
     @property
     def tokens_per_level(self) -> float:
@@ -69,25 +82,37 @@ def note_worth(directory: Path, by_depth: Mapping[int, Worth]) -> None:
     for key, lengths in ((ACCEPT_KEY, measured), (ONE_LEVEL_KEY, of_one_level)):
         if lengths:
             _note(directory, key, {str(depth): round(length, 3) for depth, length in lengths.items()})
+    long = {str(depth): [round(length, 2) for length in each.long_rounds] for depth, each in by_depth.items()}
+    if any(long.values()):
+        _note(directory, LONG_KEY, long)
 
 
 def read_worth(directory: Path) -> dict[int, Worth]:
     """By depth; empty where nothing was measured. Raises CheckpointError for impossible figures."""
     content = read_json(directory / CONFIG)
-    one_level = _lengths(directory, content, ONE_LEVEL_KEY)
+    one_level = _read(directory, content, ONE_LEVEL_KEY, _length)
+    long = _read(directory, content, LONG_KEY, lambda lengths: tuple(map(_length, lengths)))
     return {
-        depth: Worth(length, one_level.get(depth)) for depth, length in _lengths(directory, content, ACCEPT_KEY).items()
+        depth: Worth(length, one_level.get(depth), long.get(depth, ()))
+        for depth, length in _read(directory, content, ACCEPT_KEY, _length).items()
     }
 
 
-def _lengths(directory: Path, content: Mapping[str, Any], key: str) -> dict[int, float]:
+def _read(directory: Path, content: Mapping[str, Any], key: str, read: Callable[[Any], Read]) -> dict[int, Read]:
     try:
-        lengths = {int(depth): float(length) for depth, length in content.get(key, {}).items()}
-        if not all(depth >= 0 and math.isfinite(length) and length > 0 for depth, length in lengths.items()):
-            raise ValueError("a depth is negative or a length is no positive number")
+        found = {int(depth): read(value) for depth, value in content.get(key, {}).items()}
+        if min(found, default=0) < 0:
+            raise ValueError("a depth is negative")
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{directory / CONFIG} has broken '{key}'; fetch or train it again.") from error
-    return lengths
+    return found
+
+
+def _length(value: Any) -> float:
+    length = float(value)
+    if not (math.isfinite(length) and length > 0):
+        raise ValueError("a length is no positive number")
+    return length
 
 
 def note_trimmed(directory: Path, whole: str) -> None:

@@ -1,4 +1,4 @@
-"""Measures the accept length of a draft model in training: committed tokens per pass of the target.
+"""The rounds in which a draft model is measured in training, and its accept length: committed tokens per pass.
 
 What may live here: running rounds over prompts and counting. It may not know any draft kind.
 """
@@ -6,34 +6,31 @@ What may live here: running rounds over prompts and counting. It may not know an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from common.draft_models.exporters import StateExporter
+from common.draft_models.noted import LEVELS
+from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.models.packed import PackedModel
 from common.protocol.draft_state import DEFAULT_DTYPE, HIDDEN
 from common.rounds import Rounds, RoundsAnswer
-from training.draft_models.features import FrozenTarget
+
+if TYPE_CHECKING:
+    from training.draft_models.features import FrozenTarget
 
 Tokens = Sequence[int]
 
 
-def accept_length(
-    target: FrozenTarget,
-    make_drafter: Callable[[], Drafter],
-    exporters: Sequence[StateExporter],
-    prompts: Sequence[Tokens],
-    new_tokens: int,
-    levels: int,
-    dtype: str = DEFAULT_DTYPE,
-) -> float:
-    """Committed tokens per pass of the target over all prompts, bonus tokens included; 0 where no prompt had a second
-    pass.
+@dataclass(frozen=True)
+class RoundsSize:
+    """The most new tokens of an answer, drafted levels of a round, and nodes of its tree."""
 
-    prompts: token ids. levels: drafted levels of a round. dtype: of draft state on its way. Changes the attention
-    implementation of the target's model.
-    """
-    return mean_accept_length(answer_all(target, make_drafter, exporters, prompts, new_tokens, levels, dtype))
+    new_tokens: int
+    levels: int = LEVELS
+    nodes: int = Expansion.nodes
 
 
 def answer_all(
@@ -41,14 +38,16 @@ def answer_all(
     make_drafter: Callable[[], Drafter],
     exporters: Sequence[StateExporter],
     prompts: Sequence[Tokens],
-    new_tokens: int,
-    levels: int,
+    size: RoundsSize,
     dtype: str = DEFAULT_DTYPE,
 ) -> list[RoundsAnswer]:
-    """The target's greedy answers of at most `new_tokens`, one after another with one drafter."""
-    packed = packed_target(target, exporters, longest=max(map(len, prompts), default=0) + new_tokens)
-    rounds = Rounds(packed, make_drafter(), exporters, levels=levels, dtype=dtype)
-    return [rounds.answer(prompt, new_tokens, target.end_tokens) for prompt in prompts]
+    """The target's greedy answers to prompts of token ids, one after another with one drafter; `dtype` is that of draft
+    state on its way. Changes the attention implementation of the target's model."""
+    packed = packed_target(target, exporters, longest=max(map(len, prompts), default=0) + size.new_tokens)
+    drafter = make_drafter()
+    drafter.expansion = replace(drafter.expansion, nodes=size.nodes)
+    rounds = Rounds(packed, drafter, exporters, levels=size.levels, dtype=dtype)
+    return [rounds.answer(prompt, size.new_tokens, target.end_tokens) for prompt in prompts]
 
 
 def packed_target(target: FrozenTarget, exporters: Sequence[StateExporter], longest: int) -> PackedModel:
@@ -58,6 +57,8 @@ def packed_target(target: FrozenTarget, exporters: Sequence[StateExporter], long
     return PackedModel(target.model, longest + SPARE_SLOTS, keep_hidden, taps)
 
 
-def mean_accept_length(answers: Sequence[RoundsAnswer]) -> float:
+def accept_length(answers: Sequence[RoundsAnswer]) -> float:
+    """Committed tokens per pass of the target over all answers, bonus tokens included; 0 where none had a second
+    pass."""
     passes = sum(answer.passes - 1 for answer in answers)
     return sum(len(answer.tokens) - 1 for answer in answers) / passes if passes > 0 else 0.0

@@ -81,7 +81,8 @@ def card(facts: CardFacts) -> str:
 def measured(facts: CardFacts) -> str:
     if facts.measured is None:
         return "Nothing: there was too little data to hold any out."
-    by_depth = {f"n={depth}": length for depth, length in facts.measured.by_depth.items()}
+    lengths = facts.measured.by_depth
+    by_depth = {f"n={depth}": length for depth, length in lengths.items() if len(lengths) > 1}
     rows = {"accept length": facts.measured.accept_length, **by_depth, **facts.measured.details}
     during = ", ".join(f"{value:.2f} after {step:,}" for step, value in facts.progress.accepted)
     return (

@@ -22,7 +22,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import DraftNetwork, TreeDrafter
 from common.models.decoder import CausalLm
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import Received, draw_received, lag_settings
 from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
@@ -77,8 +77,8 @@ class DecoderRecipe(ABC):
         agreed = (given.argmax(-1) == wanted.argmax(-1)).float().mean()
         return LossParts(divergence, {"kl": divergence.detach(), "agreement": agreed})
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
-        return Evaluation(accept_length(self._target, self._drafter, [self.exporter()], prompts, new_tokens, levels))
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
+        return Evaluation({0: answer_all(self._target, self._drafter, [self.exporter()], prompts, size)})
 
     def describe(self) -> Mapping[str, str]:
         return {

@@ -23,7 +23,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.parts import projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import causal
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
@@ -77,9 +77,9 @@ class PathHeadsTraining:
             metrics[f"head {ahead}"] = ((logits.argmax(-1) == came).sum() / places).detach()
         return LossParts(torch.stack(losses).sum(), metrics)
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         exporters = [HiddenExporter(self._target.config.hidden_size)]
-        return Evaluation(accept_length(self._target, self.drafter, exporters, prompts, new_tokens, levels))
+        return Evaluation({0: answer_all(self._target, self.drafter, exporters, prompts, size)})
 
     def drafter(self) -> Drafter:
         """One for a session, on a copy of the present weights."""

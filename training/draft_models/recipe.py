@@ -17,6 +17,9 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from common.rounds import RoundsAnswer
+from training.draft_models.accept_length import RoundsSize, accept_length
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -110,19 +113,21 @@ class LossParts:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`accept_length`: committed tokens per target pass on held-out prompts, bonus token included; what is shown.
+    """`answers`: to the held-out prompts, for each number N of the target's last layers that the draft can run, 0 where
+    it runs none; `details`: further figures by name."""
 
-    `by_depth`: the same for each N of a draft that can run several; `details`: further figures by name.
-    """
-
-    accept_length: float
+    answers: Mapping[int, Sequence[RoundsAnswer]]
     details: Mapping[str, float] = field(default_factory=dict)
-    by_depth: Mapping[int, float] = field(default_factory=dict)
 
     @property
-    def each_depth(self) -> Mapping[int, float]:
-        """The accept length for each N; of what runs none of the target's layers, for 0."""
-        return self.by_depth or {0: self.accept_length}
+    def by_depth(self) -> Mapping[int, float]:
+        """The accept length for each N."""
+        return {depth: accept_length(answers) for depth, answers in self.answers.items()}
+
+    @property
+    def accept_length(self) -> float:
+        """For the first N, which is what is shown."""
+        return next(iter(self.by_depth.values()))
 
 
 @dataclass(frozen=True)
@@ -166,12 +171,11 @@ class Recipe(Protocol):
         """
         ...
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
-        """The accept length of the draft model in its present state.
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
+        """Answers with the draft model in its present state.
 
-        prompts: token ids that end where the answer starts. new_tokens: the most tokens to commit for each prompt; a
-        prompt and that many fit the context. levels: the most that are drafted in a round. Called without gradients,
-        with `module` in evaluation mode; must leave all weights as they were. The target may be put into a
+        prompts: token ids that end where the answer starts; a prompt and its new tokens fit the context. Called without
+        gradients, with `module` in evaluation mode; must leave all weights as they were. The target may be put into a
         `PackedModel`: the loop restores its attention afterwards.
         """
         ...

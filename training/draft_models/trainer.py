@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 
-from common.draft_models.noted import LEVELS, Worth, note_worth
+from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, note_worth
 from common.protocol.errors import MisuseError
+from training.draft_models.accept_length import RoundsSize
 from training.draft_models.batches import SampleBatches
 from training.draft_models.card import CardFacts, write_card
 from training.draft_models.checkpoint import RunProgress, WorkFolder
@@ -50,15 +51,15 @@ time that they take."""
 
 @dataclass(frozen=True)
 class MeasurementSize:
-    """The prompts, and the new tokens of each, on which an accept length is measured with so many levels a round."""
+    """The number of prompts that are answered in such rounds."""
 
     prompts: int
-    new_tokens: int
-    levels: int = LEVELS
+    rounds: RoundsSize
 
 
-DURING, AT_THE_END = MeasurementSize(8, 48), MeasurementSize(32, 128)
-ONE_LEVEL = replace(AT_THE_END, levels=1)
+DURING, AT_THE_END = MeasurementSize(8, RoundsSize(48)), MeasurementSize(32, RoundsSize(128))
+ONE_LEVEL = replace(AT_THE_END, rounds=replace(AT_THE_END.rounds, levels=1))
+LONG = replace(AT_THE_END, rounds=replace(AT_THE_END.rounds, levels=LONG_LEVELS, nodes=LONG_NODES))
 
 
 @dataclass(frozen=True)
@@ -267,11 +268,11 @@ class TrainingRun:
 
     def prompts(self, measured: MeasurementSize) -> list[list[int]]:
         """The first held-out prompts that leave room for an answer."""
-        room = self.target.context - AT_THE_END.new_tokens
+        room = self.target.context - AT_THE_END.rounds.new_tokens
         return [prompt for prompt in self.data.prompts if len(prompt) <= room][: measured.prompts]
 
     def measure(self, measured: MeasurementSize) -> Evaluation | None:
-        """The accept length of the draft model in its present state; None without a prompt."""
+        """Answers with the draft model in its present state; None without a prompt."""
         prompts = self.prompts(measured)
         if not prompts:
             return None
@@ -283,13 +284,13 @@ class TrainingRun:
                 torch.no_grad(),
                 self.target.attention_kept(),
             ):
-                return self.recipe.evaluate(prompts, measured.new_tokens, measured.levels)
+                return self.recipe.evaluate(prompts, measured.rounds)
         finally:
             module.train()
 
     def finish(self, progress: RunProgress) -> Evaluation | None:
         """Measures the finished draft model, writes it and its card, and removes the checkpoint."""
-        measured, one_level = self.measure(AT_THE_END), self.measure(ONE_LEVEL)
+        measured, one_level, long = map(self.measure, (AT_THE_END, ONE_LEVEL, LONG))
         out, settings = self.settings.out, self.settings
         out.mkdir(parents=True, exist_ok=True)
         self.recipe.module.eval()
@@ -314,12 +315,11 @@ class TrainingRun:
             },
             measured=measured,
             prompts=len(self.prompts(AT_THE_END)),
-            new_tokens=AT_THE_END.new_tokens,
+            new_tokens=AT_THE_END.rounds.new_tokens,
             command=settings.command,
         )
-        if measured is not None and one_level is not None:
-            each_first = one_level.each_depth
-            note_worth(out, {depth: Worth(each, each_first[depth]) for depth, each in measured.each_depth.items()})
+        if measured and one_level and long:
+            note_worth(out, {depth: worth(depth, measured, one_level, long) for depth in measured.answers})
         write_card(facts, out)
         self.folder.checkpoint.unlink(missing_ok=True)
         return measured
@@ -349,12 +349,18 @@ class ProgressLog:
 
 def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tuple[int, int]:
     """The number of steps and of measurements that fit into `budget_s`, with the last and longer measurement."""
-    last = AT_THE_END.prompts * AT_THE_END.new_tokens / (DURING.prompts * DURING.new_tokens)
+    last = AT_THE_END.prompts * AT_THE_END.rounds.new_tokens / (DURING.prompts * DURING.rounds.new_tokens)
     measurements = MEASUREMENTS
     if measure_seconds > 0:
         measurements = min(MEASUREMENTS, max(1, int(MEASURED_SHARE * budget_s / measure_seconds - last)))
     left = budget_s - (measurements - 1 + last) * measure_seconds
     return max(1, int(left / step_seconds)), measurements
+
+
+def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation) -> Worth:
+    """What is noted of a draft that runs `depth` of the target's layers."""
+    of_prompts = tuple(each.accept_length for each in long.answers[depth] if each.passes > 1)
+    return Worth(measured.by_depth[depth], one_level.by_depth[depth], of_prompts)
 
 
 def count_trained(recipe: Recipe) -> int:

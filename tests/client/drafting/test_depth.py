@@ -45,5 +45,15 @@ def test_drafts_that_were_measured_to_miss_always_do_not_count_as_worse_than_tha
     assert best_depth([useless, slower], 0.600).layers == 0
 
 
+def test_speed_is_the_mean_of_that_of_the_texts_that_were_measured():
+    depth = Depth(0, Worth(4.0, 1.5, (100.0, 4.0)), level_seconds=0.0)
+    assert 1 / depth.token_seconds(0.6) == pytest.approx((100 + 4) / 2 / (0.6 + 0.045))
+
+
+def test_one_text_that_hardly_misses_outweighs_a_better_mean_where_misses_cost_most():
+    even, uneven = Worth(6.0, 1.9, (15.0, 15.0)), Worth(6.0, 1.9, (60.0, 6.0))
+    assert best_depth([Depth(0, even, 0.005), Depth(1, uneven, 0.005)], 0.6).layers == 1
+
+
 def test_the_only_depth_is_the_best():
     assert best_depth([DEEP], 0.0) is DEEP

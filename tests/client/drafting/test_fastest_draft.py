@@ -7,7 +7,7 @@ import pytest
 
 from client.cache.level_times import LevelTimes
 from client.drafting.draft_loader import AUTO, DraftChoice, DraftLoader
-from client.drafting.fastest_draft import Compared, fastest, settle
+from client.drafting.fastest_draft import settle
 from client.drafting.needed_memory import TooLargeError
 from client.errors import BundleError
 from common.bundle import make_manifest
@@ -104,11 +104,3 @@ def test_a_bundle_with_impossible_figures_is_its_servers_fault(loaders, times, t
     (tmp_path / "guessing" / "config.json").write_text('{"accept_lengths": {"0": -1}}')
     with pytest.raises(BundleError, match="broken 'accept_lengths'"):
         settle(CHOICE, loaders(0.1), times)
-
-
-def test_what_seems_to_miss_a_little_more_often_in_rounds_is_not_left_for_it():
-    """What was noted of two drafts that ship; over 4G with levels of 5 ms the second streams faster (docs/log.md)."""
-    careful = Compared(0, Worth(6.372, 1.972), 0.005, "careful")
-    ahead = Compared(0, Worth(11.702, 5.532), 0.005, "ahead")
-    assert fastest([careful, ahead], 0.042) == "ahead+lookup"
-    assert fastest([careful, ahead], 0.6) == "careful+lookup"

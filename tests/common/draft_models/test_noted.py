@@ -1,10 +1,12 @@
 """common.draft_models.noted: a hit rate and tokens per level are those with which the measured rounds come out."""
 
+import json
 import random
 
 import pytest
 
-from common.draft_models.noted import LEVELS, Worth
+from common.draft_models.noted import LEVELS, LONG_KEY, Worth, note_worth, read_worth
+from common.models.errors import CheckpointError
 
 
 def rounds(hit_rate: float, per_level: int, levels: int, count: int = 20_000) -> float:
@@ -41,3 +43,22 @@ def test_a_draft_that_guesses_ahead_needs_fewer_levels_and_is_no_surer():
 def test_measurements_beyond_what_rounds_can_tell_are_bounded(accept_length, hit_rate):
     assert Worth(accept_length).hit_rate == pytest.approx(hit_rate, abs=1e-6)
     assert Worth(accept_length, accept_length).tokens_per_level >= 1.0
+
+
+def test_a_pass_of_a_long_round_ends_with_a_miss():
+    assert Worth(4.0, 2.0, (20.0, 5.0)).miss_rates == [0.05, 0.2]
+    assert Worth(4.0).miss_rates == [1 - Worth(4.0).hit_rate]
+
+
+@pytest.mark.parametrize("worth", [Worth(4.0), Worth(4.0, 2.5), Worth(4.0, 2.5, (20.12, 5.0))])
+def test_what_is_noted_is_read(worth, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    note_worth(tmp_path, {0: worth, 3: Worth(5.0)})
+    assert read_worth(tmp_path) == {0: worth, 3: Worth(5.0)}
+
+
+@pytest.mark.parametrize("broken", [{"0": 3.0}, {"0": [0.0]}, {"0": ["far"]}, {"-1": [3.0]}, [3.0]])
+def test_impossible_lengths_are_refused(broken, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({LONG_KEY: broken}))
+    with pytest.raises(CheckpointError, match=f"broken '{LONG_KEY}'"):
+        read_worth(tmp_path)

@@ -14,7 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from common.draft_models.noted import LEVELS
+from common.rounds import RoundsAnswer
 from tests.families import make_checkpoint
+from training.draft_models.accept_length import RoundsSize
 from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.trainer import TrainSettings, train_draft
@@ -34,7 +37,7 @@ class FakeRecipe:
         self.module = nn.Sequential(nn.Dropout(0.2), nn.Linear(target.config.hidden_size, target.config.vocab_size))
         self.module.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.halts_in = halts_in
-        self.asked: list[tuple[list[list[int]], int, int]] = []
+        self.asked: list[tuple[list[list[int]], RoundsSize]] = []
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
         if moment.step + 1 == self.halts_in:
@@ -44,12 +47,13 @@ class FakeRecipe:
         total = nn.functional.cross_entropy(logits, batch.targets) * (1 + moment.share)
         return LossParts(total, {"share": torch.tensor(moment.share)})
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         assert not self.module.training
-        self.asked.append(([list(prompt) for prompt in prompts], new_tokens, levels))
+        self.asked.append(([list(prompt) for prompt in prompts], size))
         # As drafting would, this leaves torch's generators elsewhere.
         torch.rand(3)
-        return Evaluation(1.5 if levels > 1 else 1.25, {"n=1": 2.5})
+        passes = {1: 4, LEVELS: 3}.get(size.levels, 2)
+        return Evaluation({0: [answered(7, passes + 1), answered(1, 1)]}, {"n=1": 2.5})
 
     def save(self, out: Path) -> None:
         (out / "config.json").write_text("{}")
@@ -57,6 +61,10 @@ class FakeRecipe:
 
     def describe(self) -> Mapping[str, str]:
         return {"width": "narrow"}
+
+
+def answered(tokens: int, passes: int) -> RoundsAnswer:
+    return RoundsAnswer(tuple(range(tokens)), passes, levels=0, packed=(), state_bytes=0)
 
 
 def make_inputs(folder: Path) -> tuple[Path, Path]:

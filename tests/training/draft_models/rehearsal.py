@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from tests.families import make_checkpoint
+from training.draft_models.accept_length import RoundsSize
 from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.recipe import Batch, Evaluation, LossParts, Moment, Recipe
 
@@ -37,7 +38,7 @@ def lose(recipe: Recipe, target: FrozenTarget, batch: Batch, moment: Moment | No
 def measure(recipe: Recipe, target: FrozenTarget, prompts: list[list[int]], new_tokens: int) -> Evaluation:
     """As the loop does it."""
     with target.attention_kept(), torch.no_grad():
-        return recipe.evaluate(prompts, new_tokens, levels=6)
+        return recipe.evaluate(prompts, RoundsSize(new_tokens))
 
 
 def train(recipe: Recipe, target: FrozenTarget, batch: Batch, steps: int, rate: float) -> list[float]:

@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from common.draft_kinds import TRAINED_KINDS
+from tests.training.draft_models.fake_recipe import answered
 from training import cli
 from training.draft_models import commands, trainer
 from training.draft_models.recipe import Evaluation
@@ -44,7 +45,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, TrainSettings, di
     def train(settings: TrainSettings, build: Any, bar: Any) -> Evaluation:
         kind, options = build(None)
         found.append((kind, settings, options))
-        return Evaluation(2.345)
+        return Evaluation({0: [answered(tokens=470, passes=201)]})
 
     monkeypatch.setattr(commands, "load_recipe", load)
     monkeypatch.setattr(trainer, "train_draft", train)

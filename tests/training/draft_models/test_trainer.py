@@ -14,10 +14,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from common.draft_models.noted import Worth, read_worth
+from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, read_worth
 from common.protocol.errors import MisuseError, OutriderError
 from tests.training.draft_models.fake_recipe import FakeRecipe, equal, make_inputs, weights
 from training.draft_models import trainer
+from training.draft_models.accept_length import RoundsSize
 from training.draft_models.checkpoint import WorkFolder
 from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Features, LossParts, Moment
@@ -62,14 +63,14 @@ class Ran:
 def test_a_run_writes_draft_card_and_log(settings: TrainSettings) -> None:
     ran = Ran(settings)
     assert ran.measured is not None
-    assert ran.measured.accept_length == 1.5
+    assert ran.measured.accept_length == 2.0
     assert sorted(path.name for path in ran.out.iterdir()) == ["README.md", "config.json", "model.safetensors"]
-    assert read_worth(ran.out) == {0: Worth(1.5, 1.25)}
+    assert read_worth(ran.out) == {0: Worth(2.0, 1.5, (3.0,))}
     card = (ran.out / "README.md").read_text()
     target = json.loads((WorkFolder(ran.out).settings).read_text())["target"]
     for said in (
         f'target_fingerprint: "{target}"',
-        "accept_length: 1.5",
+        "accept_length: 2.0",
         "| n=1 | 2.500 |",
         "| steps | 6 |",
         "| seed | 7 |",
@@ -82,7 +83,7 @@ def test_a_run_writes_draft_card_and_log(settings: TrainSettings) -> None:
     ):
         assert said in card
     assert str(settings.out.parent) not in card
-    assert "accept length 1.50" in ran.printed
+    assert "accept length 2.00" in ran.printed
     log = [json.loads(line) for line in WorkFolder(ran.out).log.read_text().splitlines()]
     assert [entry["share"] for entry in log] == pytest.approx([step / 6 for step in range(6)])
     assert [entry["step"] for entry in log if "accept_length" in entry] == [1, 2, 3, 4, 5]
@@ -130,15 +131,16 @@ def test_without_a_length_the_run_has_epochs(settings: TrainSettings, monkeypatc
 def test_measuring_takes_prompts_that_were_not_trained_on(settings: TrainSettings) -> None:
     ran = Ran(settings)
     assert ran.recipe is not None
-    assert [(tokens, levels) for _, tokens, levels in ran.recipe.asked] == [(48, 6)] * 5 + [(128, 6), (128, 1)]
-    assert all(len(prompts) == 2 for prompts, _, _ in ran.recipe.asked)
+    last = [RoundsSize(128), RoundsSize(128, levels=1), RoundsSize(128, LONG_LEVELS, LONG_NODES)]
+    assert [size for _, size in ran.recipe.asked] == [RoundsSize(48)] * 5 + last
+    assert all(len(prompts) == 2 for prompts, _ in ran.recipe.asked)
 
 
 def test_held_out_prompts_may_come_from_a_file(settings: TrainSettings, tmp_path: Path) -> None:
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "one"}\n{"prompt": "two"}\n{"prompt": "three"}')
     ran = Ran(replace(settings, held_out=tmp_path / "prompts.jsonl"))
     assert ran.recipe is not None
-    assert [len(prompts) for prompts, _, _ in ran.recipe.asked] == [3] * 7
+    assert [len(prompts) for prompts, _ in ran.recipe.asked] == [3] * 8
     assert "80 samples with " in ran.printed
 
 

@@ -22,7 +22,7 @@ from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.look_ahead import LookAheadDrafter
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -129,10 +129,10 @@ class BlockRecipe:
         behind = self.draft.corrected(places[:, 1:], torch.stack(paths, dim=1))
         return torch.cat([places[:, :1], behind], dim=1)
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         fuse = copy.deepcopy(self.fuse).to(self._target.model.dtype)
         exporters = [FusedExporter(fuse, self.config.trunk.taps)]
-        return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens, levels))
+        return Evaluation({0: answer_all(self._target, self._drafter, exporters, prompts, size)})
 
     def save(self, out: Path) -> None:
         draft, fuse = copy.deepcopy(self.draft).bfloat16(), copy.deepcopy(self.fuse).bfloat16()

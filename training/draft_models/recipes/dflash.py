@@ -24,7 +24,7 @@ from common.drafters.marginals import BlockDrafter
 from common.models.parts import layers_of, stack_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -100,10 +100,10 @@ class DflashRecipe:
         out: torch.Tensor = self.draft(self._target.embedding(ids).float(), at.clamp(min=0), attention)
         return out[:, lead:]
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         fuse = copy.deepcopy(self.fuse).to(self._target.model.dtype)
         exporters = [FusedExporter(fuse, self.draft.config.taps)]
-        return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens, levels))
+        return Evaluation({0: answer_all(self._target, self._drafter, exporters, prompts, size)})
 
     def save(self, out: Path) -> None:
         draft, fuse = copy.deepcopy(self.draft).bfloat16(), copy.deepcopy(self.fuse).bfloat16()

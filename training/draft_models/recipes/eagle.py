@@ -24,7 +24,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.layer_sizes import target_layer
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
@@ -95,9 +95,9 @@ class EagleRecipe:
             {"smooth_l1": feature.detach(), "soft": soft.detach(), "hard": hard.detach(), "agreement": agreed.detach()},
         )
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         exporters = [HiddenExporter(self._target.config.hidden_size)]
-        return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens, levels))
+        return Evaluation({0: answer_all(self._target, self._drafter, exporters, prompts, size)})
 
     def save(self, out: Path) -> None:
         draft = deepcopy(self.draft).to(torch.bfloat16)

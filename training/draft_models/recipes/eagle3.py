@@ -25,7 +25,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.parts import projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.feedback import FeedbackAttention
 from training.draft_models.layer_sizes import target_layer
@@ -129,10 +129,10 @@ class Eagle3Recipe:
         total = (torch.stack(losses) * weights).sum() / weights.sum()
         return LossParts(total, metrics)
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         fuse = deepcopy(self.fuse).to(self._target.model.dtype)
         exporters = [FusedExporter(fuse, self.taps)]
-        return Evaluation(accept_length(self._target, self._drafter, exporters, prompts, new_tokens, levels))
+        return Evaluation({0: answer_all(self._target, self._drafter, exporters, prompts, size)})
 
     def save(self, out: Path) -> None:
         kept = self.counts.kept()

@@ -22,7 +22,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.models.parts import head_of
 from common.protocol.errors import MisuseError
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
 from training.draft_models.recipes.independent_sizes import sized_config
@@ -71,8 +71,8 @@ class IndependentRecipe:
             {"kl": divergence.detach(), "tokens": tokens.detach(), "agreement": agreed},
         )
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
-        return Evaluation(accept_length(self._target, self._drafter, (), prompts, new_tokens, levels))
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
+        return Evaluation({0: answer_all(self._target, self._drafter, (), prompts, size)})
 
     def save(self, out: Path) -> None:
         save_target(out, self.module, self._target, torch.bfloat16)

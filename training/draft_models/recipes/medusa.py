@@ -25,7 +25,7 @@ from common.models.parts import head_of, projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.rounds import RoundsAnswer
-from training.draft_models.accept_length import answer_all, mean_accept_length, packed_target
+from training.draft_models.accept_length import RoundsSize, answer_all, packed_target
 from training.draft_models.calibration import measure_accuracies, whole_sequences
 from training.draft_models.features import FrozenTarget
 from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
@@ -123,14 +123,14 @@ class MedusaRecipe:
             metrics[f"head {ahead}"] = (logits.argmax(-1) == came).sum() / places
         return LossParts(torch.stack(losses).sum(), metrics)
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         """Accept length of either half of the prompts with the tree chosen from the other half's accuracies; the
         accuracies of all prompts are saved with the draft."""
         target = self._target if self._backbone is None else _with_model(self._target, self._backbone)
         halves = [half for half in (prompts[::2], prompts[1::2]) if half]
         tables, weights = [], []
         for half in halves:
-            answers = self._answer(target, half, new_tokens, levels, self.accuracies.measured)
+            answers = self._answer(target, half, size, self.accuracies.measured)
             samples = whole_sequences(half, [answer.tokens for answer in answers])
             packed = packed_target(target, self._exporters(), max(len(tokens) for tokens, _ in samples))
             measured = measure_accuracies(packed, target.head, self.draft_for(target), samples)
@@ -141,10 +141,10 @@ class MedusaRecipe:
         found = [
             answer
             for half, table in zip(halves, reversed(tables), strict=True)
-            for answer in self._answer(target, half, new_tokens, levels, table)
+            for answer in self._answer(target, half, size, table)
         ]
         firsts = {f"head {index + 1}": float(head[0]) for index, head in enumerate(self.accuracies.measured)}
-        return Evaluation(mean_accept_length(found), firsts)
+        return Evaluation({0: found}, firsts)
 
     def save(self, out: Path) -> None:
         identity = self._target.fingerprint
@@ -175,8 +175,7 @@ class MedusaRecipe:
         self,
         target: FrozenTarget,
         prompts: Sequence[Sequence[int]],
-        new_tokens: int,
-        levels: int,
+        size: RoundsSize,
         table: torch.Tensor,
     ) -> list[RoundsAnswer]:
         draft = self.draft_for(target, table)
@@ -185,8 +184,7 @@ class MedusaRecipe:
             lambda: MedusaDrafter(draft, target.head, StateRequest("trained")),
             self._exporters(),
             prompts,
-            new_tokens,
-            levels,
+            size,
         )
 
     def _exporters(self) -> list[HiddenExporter]:

@@ -24,7 +24,7 @@ from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import accept_length
+from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received, lag_settings
 from training.draft_models.mixed_states import mixed_states
@@ -141,20 +141,19 @@ class MoaRecipe:
         sources = TwoSources(features.key_values[-depth:], known, every & ~known)
         return through_tail(self._tails[depth], predicted, sources)
 
-    def evaluate(self, prompts: Sequence[Sequence[int]], new_tokens: int, levels: int) -> Evaluation:
-        by_depth = {
-            depth: accept_length(
+    def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
+        answers = {
+            depth: answer_all(
                 self._target,
                 partial(self._drafter, depth),
                 self._exporters(depth),
                 prompts,
-                new_tokens,
-                levels,
+                size,
                 dtype=self.config.sent_dtype,
             )
             for depth in self.drafts
         }
-        return Evaluation(next(iter(by_depth.values())), by_depth=by_depth)
+        return Evaluation(answers)
 
     def save(self, out: Path) -> None:
         drafts = {depth: copy.deepcopy(draft).bfloat16() for depth, draft in self.drafts.items()}

@@ -48,7 +48,13 @@ class RoundsAnswer:
     @property
     def accept_length(self) -> float:
         """Committed tokens per pass, without the prompt's own pass and its token."""
-        return (len(self.tokens) - 1) / (self.passes - 1) if self.passes > 1 else 0.0
+        return accept_length([self])
+
+
+def accept_length(answers: Sequence[RoundsAnswer]) -> float:
+    """Committed tokens per pass over all answers, without the prompts' own; 0 where none had a second pass."""
+    passes = sum(answer.passes - 1 for answer in answers)
+    return sum(len(answer.tokens) - 1 for answer in answers) / passes if passes > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)

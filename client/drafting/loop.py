@@ -93,10 +93,9 @@ class DraftingLoop:
 
     @property
     def run(self) -> tuple[int, ...]:
-        """What a person is offered behind the final tokens: the likeliest run, unless something else was written."""
+        """What a person is offered behind the final tokens."""
         session = self.session
-        likeliest = tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends))
-        return likeliest if likeliest[: len(self._written)] == self._written else self._written
+        return tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends, self._written))
 
     @property
     def note(self) -> str:
@@ -156,11 +155,13 @@ class DraftingLoop:
         self._offline = _OfflineRun()
 
     def accept_unverified(self, count: int) -> tuple[int, ...]:
-        """Makes the first `count` tokens of the run final without verification, and returns them: all that there are
-        while the link is lost, else none."""
-        if self.session.state is not ClientState.LOST:
+        """Makes the first `count` tokens of the run final without verification, and returns them: while the link is
+        lost those that are not to be drafted again, else none."""
+        session = self.session
+        if session.state is not ClientState.LOST:
             return ()
-        accepted = self.run[:count]
+        run = run_to_write_on(session.tree, session.room, self._ends, self._written)
+        accepted = tuple(node.token for node in run[:count])
         self.session.accept_unverified(accepted)
         self._written = self._written[len(accepted) :]
         self._offline.accepted += len(accepted)
@@ -233,8 +234,8 @@ class DraftingLoop:
         """The next token of the run, as if all before it were final, so that any drafter goes on as it always does. The
         unlikely end of a tree is drafted again, one token a step, while it is shown."""
         session, offline = self.session, self._offline
-        room = min(limit - offline.accepted, session.room)
-        run = run_to_write_on(session.tree, self._written, room, self._ends)
+        room = max(0, min(limit - offline.accepted, session.room))
+        run = run_to_write_on(session.tree, room, self._ends, self._written)
         leaf = run[-1].id if run else 0
         accepted = session.answer[len(session.answer) - offline.accepted :]
         if leaf != offline.exhausted_below and repeats_itself([*accepted, *(node.token for node in run)]):
@@ -249,25 +250,29 @@ class DraftingLoop:
         return Step(session.turn, unverified, states=self._states.carry(), expansion=ONE_TOKEN, root=leaf)
 
     def _drafted_offline(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
-        tree, drafted_at = self.session.tree, len(step.view.tokens) - step.view.provisional
-        below = [replace(each, parent=each.parent or step.root) for each in proposals]
-        grow = self.session.propose(drafted_at, below) if below else None
-        path = (*step.view.tokens, *(each.token for each in proposals[:1]))
-        if path[drafted_at : tree.frontier] == tuple(tree.tokens[drafted_at:]):
-            self._write(path[tree.frontier :], step)
+        tree, tokens = self.session.tree, step.view.tokens
+        drafted_at = len(tokens) - step.view.provisional
+        grow: Grow | None = None
+        if tokens[drafted_at : tree.frontier] == tuple(tree.tokens[drafted_at:]):
+            grow = self._write(tokens[tree.frontier :], proposals)
         # What is held has smaller ids, and the run may hang from it.
         return [*self._round.take_held(), *([] if grow is None else [grow])]
 
-    def _write(self, run: tuple[int, ...], step: Step) -> None:
-        """Takes the run that was drafted, or all that is shown where the drafter or a full tree ends it here."""
-        shown = self.run
-        before = len(step.view.tokens) - self.session.tree.frontier
-        if len(run) > before and len(nodes_along(self.session.tree, run)) == len(run):
-            self._written = run
-        elif len(shown) > before:
-            self._written = shown
+    def _write(self, before: tuple[int, ...], proposals: Sequence[Proposal]) -> Grow | None:
+        """Takes what was drafted behind the run `before`, or all that is shown where nothing more comes."""
+        tree = self.session.tree
+        along = nodes_along(tree, before)
+        leaf = along[-1].id if along else 0  # the tree may have been sent again meanwhile, under new ids
+        below = [replace(each, parent=each.parent or leaf) for each in proposals]
+        grow = self.session.propose(tree.frontier, below) if below else None
+        written = (*before, *(each.token for each in proposals[:1]))
+        if proposals and len(nodes_along(tree, written)) == len(written):
+            self._written = written
+        elif len(self.run) > len(before):
+            self._written = self.run
         else:
-            self._offline.exhausted_below = step.root
+            self._offline.exhausted_below = leaf
+        return grow
 
     # Frames.
 

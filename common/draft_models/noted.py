@@ -16,10 +16,10 @@ from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
 
 LEVELS = 6
-"""Of the rounds in which accept lengths are measured."""
+"""Of the rounds in which the accept length that is shown is measured."""
 
-LONG_LEVELS, LONG_NODES = 64, 320
-"""Of long rounds, which end where the draft misses, as a stream does: the levels, and the nodes of a tree."""
+LONG_LEVELS, LONG_NODES = 128, 320
+"""Of long rounds, which a miss ends or a full tree, as in a stream: the levels, and the nodes of a tree."""
 
 ACCEPT_KEY = "accept_lengths"
 ONE_LEVEL_KEY = "accept_lengths_of_one_level"
@@ -29,7 +29,7 @@ LONG_KEY = "accept_lengths_of_long_rounds"
 TRIMMED_KEY = "trimmed_from"
 """The name of the draft whose head was trimmed after training; the accept lengths are those of its whole head."""
 
-Read = TypeVar("Read")
+Value = TypeVar("Value")
 
 _SURE = 0.995
 """The most that a hit rate is taken for: measurements are short."""
@@ -61,7 +61,7 @@ class Worth:
 
     @property
     def miss_rates(self) -> Sequence[float]:
-        """The share of tokens that a stream's tree lacks, for each kind of text that is known: a pass of a long round
+        """The share of tokens that a stream's tree lacks, for each kind of text that is known: a long round
         ends with one. One draft misses seldom in code and often in talk, so that no mean stands for both."""
         return [1 / length for length in self.long_rounds] or [1 - self.hit_rate]
 
@@ -90,17 +90,19 @@ def note_worth(directory: Path, by_depth: Mapping[int, Worth]) -> None:
 def read_worth(directory: Path) -> dict[int, Worth]:
     """By depth; empty where nothing was measured. Raises CheckpointError for impossible figures."""
     content = read_json(directory / CONFIG)
-    one_level = _read(directory, content, ONE_LEVEL_KEY, _length)
-    long = _read(directory, content, LONG_KEY, lambda lengths: tuple(map(_length, lengths)))
+    one_level = _by_depth(directory, content, ONE_LEVEL_KEY, _length)
+    long = _by_depth(directory, content, LONG_KEY, lambda lengths: tuple(map(_length, lengths)))
     return {
         depth: Worth(length, one_level.get(depth), long.get(depth, ()))
-        for depth, length in _read(directory, content, ACCEPT_KEY, _length).items()
+        for depth, length in _by_depth(directory, content, ACCEPT_KEY, _length).items()
     }
 
 
-def _read(directory: Path, content: Mapping[str, Any], key: str, read: Callable[[Any], Read]) -> dict[int, Read]:
+def _by_depth(
+    directory: Path, content: Mapping[str, Any], key: str, convert: Callable[[Any], Value]
+) -> dict[int, Value]:
     try:
-        found = {int(depth): read(value) for depth, value in content.get(key, {}).items()}
+        found = {int(depth): convert(value) for depth, value in content.get(key, {}).items()}
         if min(found, default=0) < 0:
             raise ValueError("a depth is negative")
     except (AttributeError, TypeError, ValueError, OverflowError) as error:

@@ -82,7 +82,7 @@ def measured(facts: CardFacts) -> str:
     if facts.measured is None:
         return "Nothing: there was too little data to hold any out."
     lengths = facts.measured.by_depth
-    by_depth = {f"n={depth}": length for depth, length in lengths.items() if len(lengths) > 1}
+    by_depth = {f"n={depth}": length for depth, length in lengths.items()} if len(lengths) > 1 else {}
     rows = {"accept length": facts.measured.accept_length, **by_depth, **facts.measured.details}
     during = ", ".join(f"{value:.2f} after {step:,}" for step, value in facts.progress.accepted)
     return (

@@ -22,10 +22,10 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import DraftNetwork, TreeDrafter
 from common.models.decoder import CausalLm
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
-from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, RoundsSize, Tuning
 from training.draft_models.tail_forward import frozen_tail
 
 # Shape letters: R rows, T columns, E hidden size.

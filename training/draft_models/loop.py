@@ -87,7 +87,7 @@ class Trainer:
     """Trains one recipe.
 
     batches: the batch of a number, on any device. compute: the target's features of a batch on the workers' device.
-    measure: the accept length of the draft model in its present state.
+    measure: answers with the draft model in its present state.
     """
 
     def __init__(

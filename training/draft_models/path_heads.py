@@ -23,10 +23,19 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.parts import projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import causal
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import (
+    Batch,
+    Evaluation,
+    FeatureNeeds,
+    Features,
+    LossParts,
+    Moment,
+    RoundsSize,
+    Tuning,
+)
 
 # Shape letters: R rows, T columns, E hidden size, V vocabulary, P learned places, K tokens of a path.
 

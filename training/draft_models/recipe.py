@@ -17,8 +17,9 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from common.rounds import RoundsAnswer
-from training.draft_models.accept_length import RoundsSize, accept_length
+from common.draft_models.noted import LEVELS
+from common.drafters.best_first import Expansion
+from common.rounds import RoundsAnswer, accept_length
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,15 @@ class LossParts:
 
     total: torch.Tensor
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoundsSize:
+    """The most new tokens of an answer, drafted levels of a round, and nodes of its tree."""
+
+    new_tokens: int
+    levels: int = LEVELS
+    nodes: int = Expansion.nodes
 
 
 @dataclass(frozen=True)

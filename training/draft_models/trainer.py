@@ -18,14 +18,13 @@ import torch
 
 from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, note_worth
 from common.protocol.errors import MisuseError
-from training.draft_models.accept_length import RoundsSize
 from training.draft_models.batches import SampleBatches
 from training.draft_models.card import CardFacts, write_card
 from training.draft_models.checkpoint import RunProgress, WorkFolder
 from training.draft_models.data import Data, DataSettings, held_out_prompts, load_data
 from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.loop import LoopSettings, RunPlan, Trainer, memory_needed_for
-from training.draft_models.recipe import Evaluation, Recipe
+from training.draft_models.recipe import Evaluation, Recipe, RoundsSize
 from training.draft_models.records import Record, read_records
 from training.draft_models.regenerate import Regeneration
 from training.draft_models.workers import Workers, gather_workers
@@ -93,9 +92,8 @@ Build = Callable[[FrozenTarget], Recipe]
 def train_draft(settings: TrainSettings, build: Build, bar: TrainingBar) -> Evaluation | None:
     """Trains the draft model that `build` makes, and writes it with its card into `settings.out`.
 
-    Returns its accept length; None where nothing was held out. Raises `MisuseError` for errors in the settings, the
-    data
-    or the target, `OutriderError` where memory runs out, `KeyboardInterrupt` after Ctrl-C.
+    Returns its answers to held-out prompts; None where nothing was held out. Raises `MisuseError` for errors in the
+    settings, the data or the target, `OutriderError` where memory runs out, `KeyboardInterrupt` after Ctrl-C.
     """
     folder = WorkFolder(settings.out)
     check(settings, folder)
@@ -267,8 +265,8 @@ class TrainingRun:
         return [(path.name, sha256(path)) for path in self.settings.data]
 
     def prompts(self, measured: MeasurementSize) -> list[list[int]]:
-        """The first held-out prompts that leave room for an answer."""
-        room = self.target.context - AT_THE_END.rounds.new_tokens
+        """The first held-out prompts that leave room for an answer and a tree behind it."""
+        room = self.target.context - measured.rounds.new_tokens - measured.rounds.nodes
         return [prompt for prompt in self.data.prompts if len(prompt) <= room][: measured.prompts]
 
     def measure(self, measured: MeasurementSize) -> Evaluation | None:
@@ -318,7 +316,7 @@ class TrainingRun:
             new_tokens=AT_THE_END.rounds.new_tokens,
             command=settings.command,
         )
-        if measured and one_level and long:
+        if measured and one_level:
             note_worth(out, {depth: worth(depth, measured, one_level, long) for depth in measured.answers})
         write_card(facts, out)
         self.folder.checkpoint.unlink(missing_ok=True)
@@ -348,8 +346,11 @@ class ProgressLog:
 
 
 def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tuple[int, int]:
-    """The number of steps and of measurements that fit into `budget_s`, with the last and longer measurement."""
-    last = AT_THE_END.prompts * AT_THE_END.rounds.new_tokens / (DURING.prompts * DURING.rounds.new_tokens)
+    """The number of steps and of measurements that fit into `budget_s`, with the last and longer ones."""
+    at_the_end = (AT_THE_END, ONE_LEVEL, LONG)
+    last = sum(each.prompts * each.rounds.new_tokens for each in at_the_end) / (
+        DURING.prompts * DURING.rounds.new_tokens
+    )
     measurements = MEASUREMENTS
     if measure_seconds > 0:
         measurements = min(MEASUREMENTS, max(1, int(MEASURED_SHARE * budget_s / measure_seconds - last)))
@@ -357,9 +358,11 @@ def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tupl
     return max(1, int(left / step_seconds)), measurements
 
 
-def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation) -> Worth:
-    """What is noted of a draft that runs `depth` of the target's layers."""
-    of_prompts = tuple(each.accept_length for each in long.answers[depth] if each.passes > 1)
+def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation | None) -> Worth:
+    """What is noted of a draft that runs `depth` of the target's layers; `long` is missing where the context has no room
+    for such rounds."""
+    answers = () if long is None else long.answers[depth]
+    of_prompts = tuple(each.accept_length for each in answers if each.passes > 1)
     return Worth(measured.by_depth[depth], one_level.by_depth[depth], of_prompts)
 
 

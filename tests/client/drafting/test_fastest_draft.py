@@ -104,3 +104,14 @@ def test_a_bundle_with_impossible_figures_is_its_servers_fault(loaders, times, t
     (tmp_path / "guessing" / "config.json").write_text('{"accept_lengths": {"0": -1}}')
     with pytest.raises(BundleError, match="broken 'accept_lengths'"):
         settle(CHOICE, loaders(0.1), times)
+
+
+FAR = replace(SURE, long_rounds=(40.0, 40.0))
+
+
+def test_how_far_drafts_come_decides_where_it_was_measured_of_all(loaders, times, tmp_path):
+    """By rounds of six levels `sure` is better; in long ones `guessing` comes further."""
+    note_worth(tmp_path / "guessing", {0: replace(GUESSING, long_rounds=(60.0, 60.0))})
+    assert settle(CHOICE, loaders(0.6), times).draft == "sure+lookup"
+    note_worth(tmp_path / "sure", {0: FAR, 3: FAR})
+    assert settle(CHOICE, loaders(0.6), times).draft == "guessing+lookup"

@@ -87,14 +87,52 @@ def test_the_unlikely_is_written_on_where_nothing_else_can_be_had(why):
     assert loop.begin_step() is None
 
 
-def test_in_a_tree_of_groups_which_nothing_joins_the_run_goes_on_below_it():
+@pytest.mark.parametrize("drawn", [8, 9], ids=["another token", "the other of the group"])
+def test_in_a_tree_of_groups_which_nothing_joins_the_run_goes_on_below_it(drawn):
     loop = begun()
     loop.session.tree.grouped = True
-    loop.drafted(loop.begin_step(), [Proposal(0, 7, -1.0)])
+    group = [Proposal(0, 7, -0.8), Proposal(0, 9, -0.9), Proposal(-2, 5, -0.1)]
+    loop.drafted(loop.begin_step(), group)
     loop.go_offline(10)
-    loop.drafted(loop.begin_step(), [Proposal(0, 8, -1.0)])
-    assert loop.run == (7,)
-    assert loop.begin_step().view.tokens == (*PROMPT, 7)
+    step = loop.begin_step()
+    assert step.view.tokens == (*PROMPT, 7)
+    loop.drafted(step, [Proposal(0, drawn, -1.0)])
+    assert loop.run == (7, drawn)
+    assert loop.begin_step().view.tokens == (*PROMPT, 7, drawn)
+
+
+@pytest.mark.parametrize("link", ["is opened anew", "is opened anew and lost again"])
+def test_what_is_drafted_while_the_tree_is_sent_again_is_kept(link):
+    loop = with_an_unlikely_end()
+    step = loop.begin_step()
+    loop.session.lost()
+    loop.reopen()
+    if link == "is opened anew and lost again":
+        loop.session.lost()
+    loop.drafted(step, [Proposal(0, 6, -3.0)])
+    assert loop.run == (7, 6)
+    assert loop.begin_step().view.tokens == (*PROMPT, 7, 6)
+
+
+def test_a_commit_that_confirms_a_part_of_what_a_step_stands_on_leaves_the_rest():
+    loop = with_an_unlikely_end()
+    loop.drafted(loop.begin_step(), [Proposal(0, 6, -3.0)])
+    step = loop.begin_step()
+    loop.received(Commit(0, 3, (7,)))
+    loop.drafted(step, [Proposal(0, 5, -3.0)])
+    assert loop.run == (6, 5)
+
+
+def test_what_is_drafted_once_the_link_is_back_is_shown_behind_what_was_written():
+    loop = with_an_unlikely_end()
+    loop.drafted(loop.begin_step(), [Proposal(0, 6, -3.0)])
+    loop.go_online()
+    step = loop.begin_step()
+    written = next(node.id for node in step.view.nodes if node.token == 6)
+    loop.drafted(step, [Proposal(written, 2, -0.1)])
+    assert loop.run == (7, 6, 2)
+    loop.go_offline(10)
+    assert loop.begin_step().view.tokens == (*PROMPT, 7, 6)
 
 
 def test_what_was_written_is_shown_until_somebody_judges_it():
@@ -119,8 +157,18 @@ def test_what_is_written_outlives_a_new_stream_and_what_is_accepted_of_it():
     assert loop.run == (7, 6)
     loop.session.lost()
     assert loop.accept_unverified(1) == (7,)
+    loop.go_offline(10)
     step = loop.begin_step()
     assert (loop.run, step.view.tokens, step.view.provisional) == ((6,), (*PROMPT, 7, 6), 1)
+
+
+def test_what_is_to_be_drafted_again_is_not_accepted_before_it_is():
+    loop = with_an_unlikely_end()
+    loop.session.lost()
+    assert loop.accept_unverified(3) == (7,)
+    assert loop.run == (8, 9)
+    loop.drafted(loop.begin_step(), [Proposal(0, 8, -3.0)])
+    assert loop.accept_unverified(3) == (8,)
 
 
 def test_what_is_drafted_behind_another_token_than_the_final_one_is_not_written():

@@ -17,9 +17,17 @@ from torch import nn
 from common.draft_models.noted import LEVELS
 from common.rounds import RoundsAnswer
 from tests.families import make_checkpoint
-from training.draft_models.accept_length import RoundsSize
 from training.draft_models.features import FrozenTarget
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import (
+    Batch,
+    Evaluation,
+    FeatureNeeds,
+    Features,
+    LossParts,
+    Moment,
+    RoundsSize,
+    Tuning,
+)
 from training.draft_models.trainer import TrainSettings, train_draft
 from training.progress import TrainingBar
 

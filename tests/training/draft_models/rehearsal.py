@@ -5,9 +5,8 @@ from pathlib import Path
 import torch
 
 from tests.families import make_checkpoint
-from training.draft_models.accept_length import RoundsSize
 from training.draft_models.features import FrozenTarget, features, load_target
-from training.draft_models.recipe import Batch, Evaluation, LossParts, Moment, Recipe
+from training.draft_models.recipe import Batch, Evaluation, LossParts, Moment, Recipe, RoundsSize
 
 PROMPTS = [[11, 45, 7, 201], [99, 45, 7, 3, 8, 120], [17, 33, 5]]
 

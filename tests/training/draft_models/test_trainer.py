@@ -18,10 +18,9 @@ from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, read_worth
 from common.protocol.errors import MisuseError, OutriderError
 from tests.training.draft_models.fake_recipe import FakeRecipe, equal, make_inputs, weights
 from training.draft_models import trainer
-from training.draft_models.accept_length import RoundsSize
 from training.draft_models.checkpoint import WorkFolder
 from training.draft_models.features import FrozenTarget
-from training.draft_models.recipe import Batch, Features, LossParts, Moment
+from training.draft_models.recipe import Batch, Features, LossParts, Moment, RoundsSize
 from training.draft_models.trainer import TrainSettings, train_draft, within
 from training.progress import TrainingBar
 
@@ -114,7 +113,7 @@ def test_minutes_only_decide_the_number_of_steps(
 def test_time_is_kept_for_measuring() -> None:
     steps, measurements = within(600.0, step_seconds=0.5, measure_seconds=2.0)
     assert measurements == 10
-    assert steps * 0.5 + (measurements - 1 + 32 / 3) * 2.0 == pytest.approx(600, abs=1)
+    assert steps * 0.5 + (measurements - 1 + 3 * 32 / 3) * 2.0 == pytest.approx(600, abs=1)
     assert within(600.0, step_seconds=0.5, measure_seconds=100.0) == (1, 1)
     assert within(60.0, step_seconds=0.5, measure_seconds=0.0) == (120, 10)
 

@@ -22,11 +22,11 @@ from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.look_ahead import LookAheadDrafter
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.features import FrozenTarget
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
-from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, RoundsSize, Tuning
 from training.draft_models.recipes.tandem_sizes import LAYERS, default_size, tandem_config, warm_start
 from training.draft_models.tail_forward import frozen_tail
 from training.draft_models.taps import needs_of, tapped

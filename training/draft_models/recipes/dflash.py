@@ -24,12 +24,12 @@ from common.drafters.marginals import BlockDrafter
 from common.models.parts import layers_of, stack_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.features import FrozenTarget
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
 from training.draft_models.layer_sizes import fitted_layer
-from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, RoundsSize, Tuning
 from training.draft_models.tail_forward import frozen_tail
 from training.draft_models.taps import needs_of, tapped
 from training.draft_models.target_weights import copy_layer, copy_norm

@@ -24,10 +24,19 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.layer_sizes import target_layer
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import (
+    Batch,
+    Evaluation,
+    FeatureNeeds,
+    Features,
+    LossParts,
+    Moment,
+    RoundsSize,
+    Tuning,
+)
 from training.draft_models.token_counts import TokenCounts
 
 # Shape letters: R rows, T columns, P learned places, E hidden size, V vocabulary.

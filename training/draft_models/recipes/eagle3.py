@@ -25,11 +25,11 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.parts import projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
 from training.draft_models.feedback import FeedbackAttention
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.layer_sizes import target_layer
-from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, RoundsSize, Tuning
 from training.draft_models.taps import needs_of, tapped
 from training.draft_models.token_counts import TokenCounts
 

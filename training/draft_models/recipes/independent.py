@@ -22,9 +22,18 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.models.parts import head_of
 from common.protocol.errors import MisuseError
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.held_out_rounds import answer_all
+from training.draft_models.recipe import (
+    Batch,
+    Evaluation,
+    FeatureNeeds,
+    Features,
+    LossParts,
+    Moment,
+    RoundsSize,
+    Tuning,
+)
 from training.draft_models.recipes.independent_sizes import sized_config
 from training.draft_models.saved_target import save_target
 

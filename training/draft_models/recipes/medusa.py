@@ -25,10 +25,19 @@ from common.models.parts import head_of, projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.rounds import RoundsAnswer
-from training.draft_models.accept_length import RoundsSize, answer_all, packed_target
 from training.draft_models.calibration import measure_accuracies, whole_sequences
 from training.draft_models.features import FrozenTarget
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.held_out_rounds import answer_all, packed_target
+from training.draft_models.recipe import (
+    Batch,
+    Evaluation,
+    FeatureNeeds,
+    Features,
+    LossParts,
+    Moment,
+    RoundsSize,
+    Tuning,
+)
 from training.draft_models.saved_target import save_target
 
 # Shape letters: R rows, T columns, E hidden size, V vocabulary.

@@ -24,11 +24,20 @@ from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
-from training.draft_models.accept_length import RoundsSize, answer_all
 from training.draft_models.features import FrozenTarget
+from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received, lag_settings
 from training.draft_models.mixed_states import mixed_states
-from training.draft_models.recipe import Batch, Evaluation, FeatureNeeds, Features, LossParts, Moment, Tuning
+from training.draft_models.recipe import (
+    Batch,
+    Evaluation,
+    FeatureNeeds,
+    Features,
+    LossParts,
+    Moment,
+    RoundsSize,
+    Tuning,
+)
 from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start, with_codec
 from training.draft_models.recipes.moa_start import start_from, started_config
 from training.draft_models.straight_through import as_sent

@@ -1,36 +1,23 @@
-"""The rounds in which a draft model is measured in training, and its accept length: committed tokens per pass.
+"""The rounds in which a draft model is measured in training.
 
-What may live here: running rounds over prompts and counting. It may not know any draft kind.
+What may live here: running rounds over held-out prompts. It may not know any draft kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from common.draft_models.exporters import StateExporter
-from common.draft_models.noted import LEVELS
-from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.models.packed import PackedModel
 from common.protocol.draft_state import DEFAULT_DTYPE, HIDDEN
 from common.rounds import Rounds, RoundsAnswer
-
-if TYPE_CHECKING:
-    from training.draft_models.features import FrozenTarget
+from training.draft_models.features import FrozenTarget
+from training.draft_models.recipe import RoundsSize
 
 Tokens = Sequence[int]
-
-
-@dataclass(frozen=True)
-class RoundsSize:
-    """The most new tokens of an answer, drafted levels of a round, and nodes of its tree."""
-
-    new_tokens: int
-    levels: int = LEVELS
-    nodes: int = Expansion.nodes
 
 
 def answer_all(
@@ -55,10 +42,3 @@ def packed_target(target: FrozenTarget, exporters: Sequence[StateExporter], long
     keep_hidden = any(exporter.kind == HIDDEN for exporter in exporters)
     taps = {tap for exporter in exporters for tap in exporter.taps}
     return PackedModel(target.model, longest + SPARE_SLOTS, keep_hidden, taps)
-
-
-def accept_length(answers: Sequence[RoundsAnswer]) -> float:
-    """Committed tokens per pass of the target over all answers, bonus tokens included; 0 where none had a second
-    pass."""
-    passes = sum(answer.passes - 1 for answer in answers)
-    return sum(len(answer.tokens) - 1 for answer in answers) / passes if passes > 0 else 0.0

@@ -4,8 +4,10 @@ import pytest
 
 from common.drafters.best_first import Expansion
 from common.drafters.lookup import LookupDrafter
+from common.rounds import accept_length
 from tests.training.draft_models.rehearsal import PROMPTS, random_target
-from training.draft_models.accept_length import RoundsSize, accept_length, answer_all
+from training.draft_models.held_out_rounds import answer_all
+from training.draft_models.recipe import RoundsSize
 
 
 class Oracle:

@@ -359,8 +359,8 @@ def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tupl
 
 
 def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation | None) -> Worth:
-    """What is noted of a draft that runs `depth` of the target's layers; `long` is missing where the context has no room
-    for such rounds."""
+    """What is noted of a draft that runs `depth` of the target's layers; `long` is None where the context has no
+    room for such rounds."""
     answers = () if long is None else long.answers[depth]
     of_prompts = tuple(each.accept_length for each in answers if each.passes > 1)
     return Worth(measured.by_depth[depth], one_level.by_depth[depth], of_prompts)

@@ -92,7 +92,7 @@ FULL = ClockWorkload(
         *(ClockSetting(link, 1, 1, _ALL, repetitions=4) for link in _LINKS),
         *(ClockSetting(link, 1, 4, _ALL, repetitions=2) for link in _LINKS),
         *(ClockSetting(link, 4, 4, (CLOUD_DECODING, LOCKSTEP_MOA), repetitions=1) for link in _LINKS),
-        # Two cores keep the costs of levels that guess ahead, and of four clients that stream, only where these are high.
+        # Two cores keep the costs of levels that guess ahead, and of four streaming clients, only where these are high.
         *(ClockSetting(link, 1, 16, (AUTO,), repetitions=2) for link in _LINKS),
         *(ClockSetting(link, 4, 16, (EAGER, AUTO), repetitions=1) for link in _LINKS),
     ),

@@ -37,7 +37,7 @@ def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTime
     compared = [each for loader in loaders for each in _compared(loader, times)]
     if not compared:
         return replace(choice, draft=None)
-    if not all(each.worth.long_rounds for each in compared):
+    if not all(each.worth.long_rounds for each in compared):  # compare by what was measured of all
         compared = [replace(each, worth=replace(each.worth, long_rounds=())) for each in compared]
     # Its depth is chosen again when it is loaded, so that it has a deeper one for an outage.
     return replace(choice, draft=fastest(compared, loaders[0].compared_round_trip))

@@ -35,7 +35,7 @@ class Step:
     """One level to draft, from the tree as it was when the step began, and the draft state that has come since the last
     one. The proposals of a `warm_up` are not sent. `new_nodes` of the view came since the last step, or are to be
     computed again with that state. A step that is drafted offline has bounds of its own, `expansion`, and its proposals
-    hang from node `root`, 0 for the tree's own root."""
+    hang from the last token of its view."""
 
     turn: int
     view: TreeView
@@ -43,7 +43,6 @@ class Step:
     states: tuple[State, ...] = ()
     new_nodes: int = 0
     expansion: Expansion | None = None
-    root: int = 0
 
 
 @dataclass(slots=True)
@@ -247,7 +246,7 @@ class DraftingLoop:
         view = session.view()
         tokens = (*view.tokens, *(node.token for node in run))
         unverified = replace(view, tokens=tokens, nodes=(), alone=True, provisional=len(run))
-        return Step(session.turn, unverified, states=self._states.carry(), expansion=ONE_TOKEN, root=leaf)
+        return Step(session.turn, unverified, states=self._states.carry(), expansion=ONE_TOKEN)
 
     def _drafted_offline(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         tree, tokens = self.session.tree, step.view.tokens

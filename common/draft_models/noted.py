@@ -19,7 +19,7 @@ LEVELS = 6
 """Of the rounds in which the accept length that is shown is measured."""
 
 LONG_LEVELS, LONG_NODES = 128, 320
-"""Of long rounds, which a miss ends or a full tree, as in a stream: the levels, and the nodes of a tree."""
+"""Of long rounds, which a miss ends, a full tree or the answer, as in a stream: the levels, and the nodes of a tree."""
 
 ACCEPT_KEY = "accept_lengths"
 ONE_LEVEL_KEY = "accept_lengths_of_one_level"

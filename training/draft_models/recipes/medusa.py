@@ -133,7 +133,7 @@ class MedusaRecipe:
         return LossParts(torch.stack(losses).sum(), metrics)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
-        """Accept length of either half of the prompts with the tree chosen from the other half's accuracies; the
+        """Answers to either half of the prompts with the tree chosen from the other half's accuracies; the
         accuracies of all prompts are saved with the draft."""
         target = self._target if self._backbone is None else _with_model(self._target, self._backbone)
         halves = [half for half in (prompts[::2], prompts[1::2]) if half]

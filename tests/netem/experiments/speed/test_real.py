@@ -9,7 +9,7 @@ from netem.experiments.speed.testbed import models
 from server.options import Pace
 from tests.netem.links.here import needs_tun
 
-PROMPT = [40, 41, 42, 43]
+PROMPT = [*range(40, 140)]
 LEVEL = 0.002
 
 
@@ -32,3 +32,4 @@ async def test_two_clients_are_answered_alike_over_links_of_their_own():
     assert answers[1].tokens == answers[2].tokens
     assert all(answer.levels > 0 and not answer.failure for answer in answers)
     assert opened.server.summary()["sessions"] == 2 + 4
+    assert opened.server.summary()["prefix_cache_hits"] == 0, "a prompt that was asked before costs the same again"

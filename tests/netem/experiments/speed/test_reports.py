@@ -102,7 +102,7 @@ def test_what_overran_its_costs_says_nothing_of_the_clock():
     def compared(system: str, virtual: float, late: float) -> clock.ClockComparison:
         return clock.ClockComparison(setting, system, virtual, (10.0, 9.0, 11.0), late_passes=0.0, late_levels=late)
 
-    workload = clock.ClockWorkload((setting,), 1, 4)
+    workload = clock.ClockWorkload((setting,), 4)
     near = clock.make_report([compared("eager", 10.4, 0.0), compared("auto", 9.6, 0.0)], workload, {})
     check("clock", near)
     assert near.faults == []

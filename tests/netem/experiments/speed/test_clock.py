@@ -1,6 +1,8 @@
 """netem.experiments.speed.clock: its runs on the virtual clock, and what is made of both sides."""
 
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +10,7 @@ from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Request
 from netem.experiments.speed import clock
-from netem.experiments.speed.clock import ClockSetting, play_virtually
+from netem.experiments.speed.clock import ClockSetting, ClockWorkload, play_virtually
 from netem.experiments.speed.runs import Asker, TimedAnswer
 from netem.experiments.speed.systems import CLOUD_DECODING, EAGER
 from netem.experiments.speed.testbed import open_testbed
@@ -62,6 +64,32 @@ def test_as_many_clients_ask_every_prompt_each_beginning_with_another(testbed, m
         (2,),
         (1,),
     ]
+
+
+async def test_both_sides_are_asked_as_many_prompts_as_the_setting_says(testbed, monkeypatch):
+    virtual, real = [], []
+
+    async def warm_up(prompt):
+        assert prompt == testbed.prompts["code"][0]
+
+    async def play(prompts, tokens):
+        real.append((prompts, tokens))
+        return [answer((1, 2), seconds=0.5)]
+
+    @asynccontextmanager
+    async def started(*_):
+        counters = {**counted(passes=1, overrun=0), "assisted_levels": 0, "overrun_levels": 0}
+        yield SimpleNamespace(warm_up=warm_up, play=play, server=SimpleNamespace(summary=lambda: counters))
+
+    monkeypatch.setattr(clock, "start_system", started)
+    monkeypatch.setattr(clock, "play_virtually", lambda *asked: virtual.append(asked[3:]) or 4.0)
+    one = replace(ONCE, prompts=1, repetitions=3)
+    workload = ClockWorkload((one,), TOKENS)
+    (compared,) = await clock._compare_setting(testbed, Request(0, quick=True), workload, one)
+    assert virtual == [(testbed.prompts["code"][:1], TOKENS)]
+    assert real == 3 * virtual
+    assert len(testbed.prompts["code"]) == 2
+    assert compared.ratio == pytest.approx(1.0)
 
 
 def test_an_answer_that_is_not_sound_has_no_speed(testbed, monkeypatch):

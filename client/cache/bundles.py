@@ -110,7 +110,7 @@ async def pull(
 
 
 def _check_room(directory: Path, manifest: BundleManifest) -> None:
-    missing = sum(file.size for file in manifest.files if not _has_size(directory / file.path, file.size))
+    missing = sum(_missing_bytes(directory / file.path, file.size) for file in manifest.files)
     free = shutil.disk_usage(next(each for each in (directory, *directory.parents) if each.is_dir())).free
     if missing > free:
         raise BundleError(
@@ -144,6 +144,19 @@ def _has_size(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
 
 
+def _missing_bytes(path: Path, size: int) -> int:
+    """What a pull has to fetch of a file; one that has come in part is resumed."""
+    return 0 if _has_size(path, size) else max(0, size - _size(_part_of(path)))
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
 async def _fetch_file(
     source: Source, bundle: str, file: BundleFile, directory: Path, before: int, advance: Advance
 ) -> None:
@@ -151,8 +164,8 @@ async def _fetch_file(
     if _has_size(path, file.size):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    size = part.stat().st_size if part.is_file() else 0
+    part = _part_of(path)
+    size = _size(part)
     if size > file.size:
         part.unlink()
         size = 0

@@ -78,7 +78,8 @@ def last_use(cache: Path, bundle: str) -> LastUse | None:
     """None for a bundle that was never used, only fetched."""
     file = _file(cache, bundle)
     try:
-        return LastUse(file.read_text(encoding="utf-8"), file.stat().st_mtime)
+        server = file.read_text(encoding="utf-8")
+        return LastUse(server, file.stat().st_mtime) if server else None  # empty: opened to be locked
     except (OSError, ValueError):
         return None
 

@@ -92,7 +92,9 @@ class DraftingLoop:
 
     @property
     def run(self) -> tuple[int, ...]:
-        """What a person is offered behind the final tokens."""
+        """What a person is offered behind the final tokens; a tree may reach beyond an answer's end."""
+        if self.is_whole:
+            return ()
         session = self.session
         return tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends, self._written))
 

@@ -68,6 +68,10 @@ _SUSPECT_TIMEOUTS, _LEAST_SUSPECT_S = 4.0, 1.0
 _RESUME_TIMEOUTS, _LEAST_RESUME_S = 6.0, 2.0
 """A new stream may take so long to answer: a connection and its TLS take some round trips."""
 
+_SLOWEST_UPLOAD_BYTES_PER_S = 16_000.0
+"""A stream is given up later by the time that takes what was sent since the last frame at this rate: a long prompt, or
+all of a conversation on a new stream, which has to come whole before anything is answered."""
+
 _FIRST_PAUSE_S, _GROWTH = 0.1, 2.0
 _LONG_PAUSE_S = 0.5  # at most, in the first stretch of an outage, most of which are tunnels and handovers
 _LONG_OUTAGE_S = 60.0
@@ -86,6 +90,8 @@ class LinkWatch:
         self._heard_at = -math.inf  # when a frame last came, or was first waited for
         self._probed_at: float | None = None  # the first probe since
         self._asked_at: float | None = None  # the probe that is timed, whatever else is heard before its answer
+        self._sent_bytes = 0  # on this stream
+        self._sent_bytes_before = 0  # the last frame came
         self._may_forgive = True  # a stall: one in each state, and for each frame that was heard
         self._expects = False
         self._since = -math.inf  # of this state
@@ -120,14 +126,18 @@ class LinkWatch:
             return math.inf
         match self.state:
             case LinkState.RESUMING:
-                return self._since + max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout)
+                return self._since + max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout) + self._upload_s
             case LinkState.SUSPECT:
-                return self._since + self._suspect_s
+                return self._since + self._suspect_s + self._upload_s
         return self._heard_at + self.quiet if self._probed_at is None else self._probed_at + self.timeout
 
     @property
     def _suspect_s(self) -> float:
         return max(_LEAST_SUSPECT_S, _SUSPECT_TIMEOUTS * self.timeout)
+
+    @property
+    def _upload_s(self) -> float:
+        return (self._sent_bytes - self._sent_bytes_before) / _SLOWEST_UPLOAD_BYTES_PER_S
 
     def tick(self, now: float) -> LinkAction | None:
         """The action that is due now, if any. A probe is to carry the number that `probed` returns; a caller that gives
@@ -160,6 +170,10 @@ class LinkWatch:
         self._trips.restart()
         self._asked_at = None
 
+    def sent(self, size_bytes: int) -> None:
+        """So many bytes have been sent on this stream, all together."""
+        self._sent_bytes = size_bytes
+
     def probed(self, now: float) -> int:
         """A probe leaves; returns its number."""
         self._probes += 1
@@ -186,6 +200,7 @@ class LinkWatch:
         self.has_been_heard = True
         self._move(LinkEvent.HEARD, now)
         self._heard_at, self._probed_at = now, None
+        self._sent_bytes_before = self._sent_bytes
         self._may_forgive = True
         self._broken_since, self._pause = None, _FIRST_PAUSE_S
 
@@ -234,6 +249,7 @@ class LinkWatch:
 
     def retried(self, now: float) -> None:
         """A new stream has begun."""
+        self._sent_bytes = self._sent_bytes_before = 0
         self._move(LinkEvent.RETRIED, now)
 
     def _move(self, event: LinkEvent, now: float) -> None:

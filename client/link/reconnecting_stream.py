@@ -168,6 +168,7 @@ class ReconnectingStream:
             if self._stream is None:
                 await self._changed.wait()
                 continue
+            self._watch.sent(self._stream.traffic.up)
             action = self._watch.tick(self._clock())
             if action is LinkAction.PROBE:
                 self.send(Ping(self._watch.probed(self._clock())))

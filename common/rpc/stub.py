@@ -116,8 +116,8 @@ class GenerateStream:
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             while True:
                 frame = frame_from_client(await self._outgoing.get())
+                self._bytes_up += frame.ByteSize() + PREFIX_BYTES  # first: a long frame is long under way
                 await self._call.write(frame)
-                self._bytes_up += frame.ByteSize() + PREFIX_BYTES
 
     async def _read_out(self) -> None:
         """Reads what is left of a call that a failed write has ended: until then it occupies one of the few streams of

@@ -100,8 +100,7 @@ class Target:
                     elif each.verify_input.constraint is not None:
                         chosen += _forced_behind(chosen, each, each.verify_input, each.verify_input.constraint)
                 except UnusableLogitsError:
-                    has_nodes = len(each.verify_input.tokens) > 1
-                    outcomes += self.verify([_without_nodes(each, each.verify_input)]) if has_nodes else [_unusable()]
+                    outcomes.append(self._verify_chain(each, each.verify_input))
                     continue
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
@@ -125,6 +124,14 @@ class Target:
         if len(scheduled) == 1:
             return [fault]
         return [self.verify([each])[0] for each in scheduled]
+
+    def _verify_chain(self, scheduled: ScheduledTokens, verify_input: VerifyInput) -> PassOutcome:
+        """The outcome without nodes, one of which has spoilt the pass. It is one token, even where a constraint forces
+        more behind it: a node may carry these, and its K/V are of the pass that was spoilt."""
+        if len(verify_input.tokens) == 1:
+            return _unusable()
+        [outcome] = self.verify([_without_nodes(scheduled, verify_input)])
+        return replace(outcome, tokens=outcome.tokens[:1]) if isinstance(outcome, ChosenTokens) else outcome
 
 
 def _forced_behind(

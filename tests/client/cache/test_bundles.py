@@ -70,6 +70,26 @@ async def test_an_interrupted_pull_resumes_where_it_stopped(tmp_path):
     assert first_damaged(directory, MANIFEST) is None
 
 
+async def test_an_interrupted_pull_resumes_where_only_the_rest_has_room(tmp_path, monkeypatch):
+    with pytest.raises(LinkError):
+        await fetched(Source(breaks_after=5000), tmp_path)
+    kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert kept >= 5000
+    rest = sum(file.size for file in FILES) - kept
+    monkeypatch.setattr("client.cache.bundles.shutil.disk_usage", lambda _: SimpleNamespace(free=rest))
+    assert first_damaged(await fetched(Source(), tmp_path), MANIFEST) is None
+
+
+async def test_a_part_that_is_too_long_makes_room_for_itself_alone(tmp_path, monkeypatch):
+    with pytest.raises(LinkError):
+        await fetched(Source(breaks_after=5000), tmp_path)
+    (part,) = tmp_path.rglob("*.part")
+    part.write_bytes(bytes(1_000_000))
+    monkeypatch.setattr("client.cache.bundles.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    with pytest.raises(BundleError, match="needs"):
+        await fetched(Source(), tmp_path)
+
+
 async def test_a_complete_bundle_is_not_fetched_again(tmp_path):
     await fetched(Source(), tmp_path)
     again = Source()

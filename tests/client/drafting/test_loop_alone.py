@@ -56,6 +56,19 @@ def test_what_waits_to_leave_goes_before_what_hangs_from_it():
     assert grow.nodes[0].parent == 1
 
 
+@pytest.mark.parametrize("by", ["the server", "nobody"])
+def test_nothing_is_shown_behind_an_end_token_that_is_final(by):
+    loop = begun(ends=(9,))
+    loop.drafted(loop.begin_step(), [Proposal(0, 8, -0.1), Proposal(-1, 9, -0.1), Proposal(-2, 5, -0.1)])
+    assert loop.run == (8, 9)
+    if by == "the server":
+        loop.received(Commit(0, len(PROMPT), (8, 9)))
+    else:
+        loop.session.lost()
+        assert loop.accept_unverified(5) == (8, 9)
+    assert loop.run == ()
+
+
 def with_an_unlikely_end(*more: Proposal) -> DraftingLoop:
     """A loop whose tree has 7, and behind it 8 and 9, which are unlikely."""
     loop = begun()

@@ -173,6 +173,33 @@ def test_a_stream_that_does_not_answer_is_given_up():
     assert 2.0 <= link.due - 6.0 <= 4.0
 
 
+@pytest.mark.parametrize("state", [LinkState.RESUMING, LinkState.SUSPECT])
+def test_what_is_long_under_way_is_waited_for_as_long(state):
+    """All of a conversation of 40,000 tokens over 256 kbit/s takes longer than a stream without it is waited for."""
+    link = brought_to(state)
+    least = link.due
+    link.sent(80_000)
+    assert link.due - least >= 2.5
+    link.sent(160_000)
+    assert link.due - least >= 5.0
+
+
+def test_what_was_sent_before_a_frame_came_is_not_waited_for():
+    link = online()
+    link.sent(160_000)
+    link.heard(0.1)
+    since = overdue(link)
+    assert link.due - since <= 2.0
+
+
+def test_a_new_stream_has_not_sent_what_the_last_one_had():
+    link = online()
+    link.sent(160_000)
+    link.broken(5.0)
+    link.retried(6.0)
+    assert link.due - 6.0 <= 4.0
+
+
 def pauses(link: LinkWatch, until: float) -> list[float]:
     """The time between a break and the next attempt, in an outage that began at 0."""
     now, found = 0.0, []

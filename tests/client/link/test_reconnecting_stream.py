@@ -304,6 +304,23 @@ def test_a_new_stream_that_never_answers_is_given_up():
     run_virtually(run())
 
 
+def test_a_new_stream_is_given_up_later_by_what_it_has_sent():
+    async def run():
+        waits = []
+        for up in (100, 80_100):
+            line = reconnecting_stream(None, Dialler(FakeStream(up, silent=True)))
+            await line.reconnect()
+            line.expect_answer()
+            async with kept(line):
+                began = now()
+                with pytest.raises(LinkError):
+                    await line.receive()
+            waits.append(now() - began)
+        assert waits[1] - waits[0] == pytest.approx(5.0, abs=0.1)
+
+    run_virtually(run())
+
+
 def test_a_server_that_refuses_every_stream_is_asked_less_and_less_often():
     """A refusal does not count as a sign that the server is back."""
 

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from common.protocol.messages import Commit, FromServer, Ping, State
-from common.rpc.convert import frame_from_server
+from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
 from common.rpc.stub import PREFIX_BYTES, GenerateStream
 from common.rpc.traffic import Traffic
@@ -89,9 +89,33 @@ async def test_what_a_broken_stream_does_not_take_is_reported_to_its_reader():
     stream.send(Ping(1))
     stream.send(Ping(2))
     await asyncio.sleep(0.01)
-    assert (call.written, stream.traffic.up) == (1, 0)
+    assert (call.written, stream.traffic.up) == (1, frame_from_client(Ping(1)).ByteSize() + PREFIX_BYTES)
     with pytest.raises(LinkError, match="somewhere"):
         await stream.receive()
+    stream.close()
+
+
+class Slow(Call):
+    """Takes a frame for as long as the test likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = asyncio.Event()
+
+    async def write(self, frame) -> None:
+        await self.taken.wait()
+        await super().write(frame)
+
+
+async def test_a_frame_counts_from_when_it_begins_to_leave():
+    """Until a long one has left, nobody can answer it, and whoever waits for an answer must know that."""
+    call = Slow()
+    stream = GenerateStream(lambda: call, "somewhere")
+    stream.send(Ping(1))
+    await asyncio.sleep(0.01)
+    assert call.written == 0
+    assert stream.traffic.up > PREFIX_BYTES
+    call.taken.set()
     stream.close()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -105,6 +106,25 @@ def test_a_drafted_token_that_spoils_its_segment_is_left_out(rule: str) -> None:
     good, broken = Target(Scripted()).verify(cases)  # type: ignore[arg-type]
     assert good == chosen(2)
     assert isinstance(broken, PeerError)
+
+
+class Forcing:
+    """A constraint that allows everything and leaves no choice but 3 behind 2."""
+
+    def allowed(self, answer: Sequence[int]) -> np.ndarray:
+        return np.ones(12, dtype=bool)
+
+    def forced(self, answer: Sequence[int], most: int) -> tuple[int, ...]:
+        return (3,) if list(answer)[-1:] == [2] else ()
+
+
+def test_nothing_is_forced_where_a_drafted_token_has_spoilt_the_segment() -> None:
+    """The K/V of the nodes that would be kept for it are spoilt."""
+    verify_input = VerifyInput(
+        *("greedy", LIKELIEST, 2, (1, 2, 3, 9), (-1, 0, 1, 0)), seen=(3, 1), prompt_length=2, constraint=Forcing()
+    )
+    (outcome,) = Target(Scripted()).verify([scheduled([3, 1], verify_input)])  # type: ignore[arg-type]
+    assert outcome == chosen(2)
 
 
 def test_the_path_that_a_pass_accepts_moves_behind_its_chain() -> None:

@@ -109,12 +109,17 @@ async def pull(
     return directory
 
 
+def needed_room(directory: Path, manifest: BundleManifest) -> int:
+    """The bytes that a pull needs beside what is there."""
+    return sum(_needed_for(directory / file.path, file.size) for file in manifest.files)
+
+
 def _check_room(directory: Path, manifest: BundleManifest) -> None:
-    missing = sum(_missing_bytes(directory / file.path, file.size) for file in manifest.files)
+    needed = needed_room(directory, manifest)
     free = shutil.disk_usage(next(each for each in (directory, *directory.parents) if each.is_dir())).free
-    if missing > free:
+    if needed > free:
         raise BundleError(
-            f"the draft model '{manifest.draft}' needs {format_bytes(missing)}, but {format_bytes(free)} are free in "
+            f"the draft model '{manifest.draft}' needs {format_bytes(needed)}, but {format_bytes(free)} are free in "
             f"{directory.parent}; make room or choose another --cache-dir"
         )
 
@@ -144,8 +149,8 @@ def _has_size(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
 
 
-def _missing_bytes(path: Path, size: int) -> int:
-    """What a pull has to fetch of a file; one that has come in part is resumed."""
+def _needed_for(path: Path, size: int) -> int:
+    """A part is resumed, and one that is too long is removed first."""
     return 0 if _has_size(path, size) else max(0, size - _size(_part_of(path)))
 
 

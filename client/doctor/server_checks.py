@@ -8,7 +8,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from client.cache.bundles import bundle_directory, choose_bundle, is_complete
+from client.cache.bundles import bundle_directory, choose_bundle, is_complete, needed_room
 from client.cache.known_servers import recall
 from client.cache.pins import keep_pin
 from client.doctor.draft_sizes import Memory, check_draft_sizes
@@ -122,7 +122,7 @@ def _check_bundle(manifest: BundleManifest, cache: Path) -> Finding:
         if damaged is None:
             return Finding("bundle", f"{name} is here and whole")
         return Finding("bundle", f"{name} is here, but {damaged} is damaged", "run `outrider pull`")
-    missing = sum(file.size for file in manifest.files if not (directory / file.path).is_file())
+    missing = needed_room(directory, manifest)
     room = check_folder("bundle", cache, missing, "choose another place with --cache-dir")
     return Finding(
         "bundle", f"{name} is not here yet, {format_bytes(missing)} are fetched when needed; {room.detail}", room.fix

@@ -159,7 +159,7 @@ class DraftingLoop:
         """Makes the first `count` tokens of the run final without verification, and returns them: while the link is
         lost those that are not to be drafted again, else none."""
         session = self.session
-        if session.state is not ClientState.LOST:
+        if session.state is not ClientState.LOST or self.is_whole:
             return ()
         run = run_to_write_on(session.tree, session.room, self._ends, self._written)
         accepted = tuple(node.token for node in run[:count])

@@ -69,8 +69,8 @@ _RESUME_TIMEOUTS, _LEAST_RESUME_S = 6.0, 2.0
 """A new stream may take so long to answer: a connection and its TLS take some round trips."""
 
 _SLOWEST_UPLOAD_BYTES_PER_S = 16_000.0
-"""A stream is given up later by the time that takes what was sent since the last frame at this rate: a long prompt, or
-all of a conversation on a new stream, which has to come whole before anything is answered."""
+"""Half of 256 kbit/s, the slowest uplink that we mean to serve. A stream is given up later by what a long prompt takes
+at this rate, or all of a conversation on a new stream, which has to come whole before anything is answered."""
 
 _FIRST_PAUSE_S, _GROWTH = 0.1, 2.0
 _LONG_PAUSE_S = 0.5  # at most, in the first stretch of an outage, most of which are tunnels and handovers
@@ -91,7 +91,9 @@ class LinkWatch:
         self._probed_at: float | None = None  # the first probe since
         self._asked_at: float | None = None  # the probe that is timed, whatever else is heard before its answer
         self._sent_bytes = 0  # on this stream
-        self._sent_bytes_before = 0  # the last frame came
+        self._counted_at = -math.inf  # when that was last told
+        self._probed_bytes = 0  # sent before the latest probe
+        self._uploaded_by = -math.inf  # when the slowest uplink has carried what may be under way
         self._may_forgive = True  # a stall: one in each state, and for each frame that was heard
         self._expects = False
         self._since = -math.inf  # of this state
@@ -126,18 +128,15 @@ class LinkWatch:
             return math.inf
         match self.state:
             case LinkState.RESUMING:
-                return self._since + max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout) + self._upload_s
+                patience = max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout)
+                return self._since + patience + _upload_s(self._sent_bytes)
             case LinkState.SUSPECT:
-                return self._since + self._suspect_s + self._upload_s
+                return max(self._since, self._uploaded_by) + self._suspect_s
         return self._heard_at + self.quiet if self._probed_at is None else self._probed_at + self.timeout
 
     @property
     def _suspect_s(self) -> float:
         return max(_LEAST_SUSPECT_S, _SUSPECT_TIMEOUTS * self.timeout)
-
-    @property
-    def _upload_s(self) -> float:
-        return (self._sent_bytes - self._sent_bytes_before) / _SLOWEST_UPLOAD_BYTES_PER_S
 
     def tick(self, now: float) -> LinkAction | None:
         """The action that is due now, if any. A probe is to carry the number that `probed` returns; a caller that gives
@@ -170,9 +169,11 @@ class LinkWatch:
         self._trips.restart()
         self._asked_at = None
 
-    def sent(self, size_bytes: int) -> None:
+    def sent(self, size_bytes: int, now: float) -> None:
         """So many bytes have been sent on this stream, all together."""
-        self._sent_bytes = size_bytes
+        if self.state is not LinkState.SUSPECT:  # what is drafted alone meanwhile prolongs no wait
+            self._uploaded_by = max(self._uploaded_by, now) + _upload_s(size_bytes - self._sent_bytes)
+        self._sent_bytes, self._counted_at = size_bytes, now
 
     def probed(self, now: float) -> int:
         """A probe leaves; returns its number."""
@@ -182,12 +183,15 @@ class LinkWatch:
         if self._asked_at is None:
             self._asked_at = now
         self._trips.committed(self._probes, now)
+        self._probed_bytes = self._sent_bytes
         return self._probes
 
     def answered(self, number: int, now: float) -> None:
         """The answer to a probe came."""
         if self._asked_at is not None and now - self._asked_at > self.timeout + self._suspect_s:
-            self._trips.restart()  # had this process run, it would have given the stream up by now
+            self._trips.restart()  # this process did not run, or the probe waited behind a long frame
+        if number == self._probes:  # messages keep their order: what was sent before the probe has come
+            self._uploaded_by = min(self._uploaded_by, now + _upload_s(self._sent_bytes - self._probed_bytes))
         self._asked_at = None
         self._trips.acknowledged(number, now)
 
@@ -195,12 +199,13 @@ class LinkWatch:
         """A frame came."""
         if self.state is LinkState.RESUMING:
             self.reconnects += self.has_been_heard
-            if self._trips.is_unknown:
+            if self._trips.is_unknown and _upload_s(self._sent_bytes) < self.quiet:  # else it times the upload
                 self._trips.observe(now - self._since)
+            self._uploaded_by = now  # nothing is answered before all has come that a new stream begins with
         self.has_been_heard = True
         self._move(LinkEvent.HEARD, now)
         self._heard_at, self._probed_at = now, None
-        self._sent_bytes_before = self._sent_bytes
+        self._counted_at = max(self._counted_at, now)
         self._may_forgive = True
         self._broken_since, self._pause = None, _FIRST_PAUSE_S
 
@@ -212,6 +217,7 @@ class LinkWatch:
             return
         self._may_forgive = False
         self._heard_at = self._since = now
+        self._uploaded_by = now + max(0.0, self._uploaded_by - self._counted_at)
         self._trips.restart()
         self._asked_at = None
         if self._probed_at is not None:
@@ -249,7 +255,8 @@ class LinkWatch:
 
     def retried(self, now: float) -> None:
         """A new stream has begun."""
-        self._sent_bytes = self._sent_bytes_before = 0
+        self._sent_bytes = self._probed_bytes = 0
+        self._uploaded_by = -math.inf
         self._move(LinkEvent.RETRIED, now)
 
     def _move(self, event: LinkEvent, now: float) -> None:
@@ -257,6 +264,10 @@ class LinkWatch:
         if after is not self.state:
             self.state, self._since = after, now
             self._may_forgive = True
+
+
+def _upload_s(size_bytes: int) -> float:
+    return size_bytes / _SLOWEST_UPLOAD_BYTES_PER_S
 
 
 class LinkLog:

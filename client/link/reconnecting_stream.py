@@ -136,6 +136,7 @@ class ReconnectingStream:
                     raise
                 self._lose(str(error))
                 raise LinkError(str(error)) from error
+            self._count_sent()
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
             if not isinstance(message, Failed):  # which ends the stream: a server that refuses does not count as back
@@ -168,7 +169,7 @@ class ReconnectingStream:
             if self._stream is None:
                 await self._changed.wait()
                 continue
-            self._watch.sent(self._stream.traffic.up)
+            self._count_sent()
             action = self._watch.tick(self._clock())
             if action is LinkAction.PROBE:
                 self.send(Ping(self._watch.probed(self._clock())))
@@ -199,6 +200,10 @@ class ReconnectingStream:
         self._stream = None
         self._watch.broken(self._clock(), wait_s)
         self._report()
+
+    def _count_sent(self) -> None:
+        if self._stream is not None:
+            self._watch.sent(self._stream.traffic.up, self._clock())
 
     async def _wait(self, seconds: float) -> None:
         """Until something changes, for at most so many seconds."""

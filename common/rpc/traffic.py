@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 class Traffic:
     """Serialized frames on a stream with gRPC's message prefix, in bytes; HTTP/2, TLS and TCP add to it.
 
-    `state` is the draft state's part of what came down, by its kind.
+    A frame that goes up counts from when it begins to leave, whether or not it arrives. `state` is the draft state's
+    part of what came down, by its kind.
     """
 
     up: int = 0

@@ -127,7 +127,7 @@ class Target:
 
     def _verify_chain(self, scheduled: ScheduledTokens, verify_input: VerifyInput) -> PassOutcome:
         """The outcome without nodes, one of which has spoilt the pass. It is one token, even where a constraint forces
-        more behind it: a node may carry these, and its K/V are of the pass that was spoilt."""
+        more: the session would keep the K/V of nodes that carry those, and the spoilt pass wrote them."""
         if len(verify_input.tokens) == 1:
             return _unusable()
         [outcome] = self.verify([_without_nodes(scheduled, verify_input)])

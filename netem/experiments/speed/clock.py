@@ -2,8 +2,8 @@
 
 The same systems answer the same prompts twice: on the virtual clock, and in real time as processes with the same stated
 costs. Where this machine takes longer than a stated cost, only real time is late, and a speed with many late passes or
-levels cannot be compared. All systems are therefore run with all costs four times as high too, on both sides, and four
-clients only so; links stay the same.
+levels cannot be compared. Systems are therefore run with all costs four and sixteen times as high too, on both sides,
+and four clients only so; links stay the same.
 """
 
 import asyncio
@@ -57,8 +57,9 @@ WITHIN = 0.05
 @dataclass(frozen=True)
 class ClockSetting:
     """One comparison. slower: the factor on all stated costs, on both sides. repetitions: of every prompt in real time,
-    and draws of the link for every prompt on the virtual clock. Jitter of 4g changes a single answer's speed by 7%, and
-    so does a pass more where `auto` takes five for an answer: then many prompts say more than repetitions."""
+    and draws of the link for every prompt on the virtual clock. Jitter of 4g changes a single answer's speed by 7%.
+    Where `auto` takes five to seven passes for an answer, one more is a seventh to a fifth of it: then many prompts say
+    more than repetitions."""
 
     link: str
     clients: int

@@ -91,7 +91,7 @@ async def start_system(
         *("--pace-token", f"{1000 * pace.per_token:g}ms"),
         *("--pace-draft", f"{1000 * pace.per_level:g}ms"),
     ]
-    # As on the virtual clock, a prompt costs the same whatever was asked before.
+    # So that a prompt costs the same whatever was asked before, as on the virtual clock.
     own = ["--listen", "127.0.0.1:0", "--threads", str(HALF_THE_CORES), "--share-prefixes", "never"]
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-real-")))

@@ -80,7 +80,7 @@ async def test_an_interrupted_pull_resumes_where_only_the_rest_has_room(tmp_path
     assert first_damaged(await fetched(Source(), tmp_path), MANIFEST) is None
 
 
-async def test_a_part_that_is_too_long_makes_room_for_itself_alone(tmp_path, monkeypatch):
+async def test_the_room_of_a_part_that_is_too_long_counts_for_its_own_file_alone(tmp_path, monkeypatch):
     with pytest.raises(LinkError):
         await fetched(Source(breaks_after=5000), tmp_path)
     (part,) = tmp_path.rglob("*.part")

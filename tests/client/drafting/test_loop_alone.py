@@ -66,6 +66,7 @@ def test_nothing_is_shown_behind_an_end_token_that_is_final(by):
     else:
         loop.session.lost()
         assert loop.accept_unverified(5) == (8, 9)
+        assert loop.accept_unverified(5) == ()
     assert loop.run == ()
 
 

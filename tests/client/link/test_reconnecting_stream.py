@@ -321,6 +321,24 @@ def test_a_new_stream_is_given_up_later_by_what_it_has_sent():
     run_virtually(run())
 
 
+def test_an_answer_that_comes_while_a_long_prompt_leaves_does_not_end_the_wait_for_it():
+    """A Pong to a probe of the last answer may have waited unread."""
+
+    async def run():
+        stream = FakeStream()
+        line = reconnecting_stream(stream)
+        async with kept(line):
+            await greeted(line, stream)
+            stream.silent, stream.traffic = True, Traffic(80_100, 0, {})
+            stream.say(Pong(0))
+            began = now()
+            with pytest.raises(LinkError):
+                await line.receive()
+        assert 6.0 <= now() - began <= 9.0
+
+    run_virtually(run())
+
+
 def test_a_server_that_refuses_every_stream_is_asked_less_and_less_often():
     """A refusal does not count as a sign that the server is back."""
 

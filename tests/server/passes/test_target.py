@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -120,9 +121,8 @@ class Forcing:
 
 def test_nothing_is_forced_where_a_drafted_token_has_spoilt_the_segment() -> None:
     """The K/V of the nodes that would be kept for it are spoilt."""
-    verify_input = VerifyInput(
-        *("greedy", LIKELIEST, 2, (1, 2, 3, 9), (-1, 0, 1, 0)), seen=(3, 1), prompt_length=2, constraint=Forcing()
-    )
+    tree = VerifyInput("greedy", LIKELIEST, 2, (1, 2, 3, 9), (-1, 0, 1, 0))
+    verify_input = replace(tree, seen=(3, 1), prompt_length=2, constraint=Forcing())
     (outcome,) = Target(Scripted()).verify([scheduled([3, 1], verify_input)])  # type: ignore[arg-type]
     assert outcome == chosen(2)
 

@@ -9,7 +9,7 @@ from netem.experiments.speed.testbed import models
 from server.options import Pace
 from tests.netem.links.here import needs_tun
 
-PROMPT = [*range(40, 140)]
+PROMPT = [*range(40, 140)]  # more than a prefix cache takes at least
 LEVEL = 0.002
 
 

@@ -117,12 +117,7 @@ class Conversation:
         if self._began_offline:
             on_link_change(self._link.state)
         record = AnswerRecord(
-            Meter(self._clock),
-            ProvisionalCount(),
-            on_tokens,
-            self._link.traffic,
-            self._levels,
-            self._link.reconnects,
+            Meter(self._clock), ProvisionalCount(), on_tokens, self._link.traffic, self._levels, self._link.reconnects
         )
         self._send(opening)
         self._link.expect_answer()
@@ -202,6 +197,11 @@ class Conversation:
     @property
     def traffic(self) -> Traffic:
         return self._link.traffic
+
+    @property
+    def upload_s(self) -> float:
+        """Seconds by which the server's answer may come later for what is being sent to it."""
+        return self._link.upload_s
 
     @property
     def lost_by(self) -> str:
@@ -347,7 +347,7 @@ class Conversation:
 
     async def _wait_for_server(self, wait: OfflineWait) -> bool:
         """Waits until something changes; False where the server has been waited for long enough."""
-        most_s = 0.0 if self._link.is_held else self.offline.wait_s
+        most_s = 0.0 if self._link.is_held else self.offline.wait_s + self.upload_s
         left_s = wait.left_s(most_s, self._loop.session.passes)
         if left_s <= 0:
             return False

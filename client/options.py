@@ -246,7 +246,7 @@ OfflineWait = Annotated[
         "--offline-wait",
         min=0,
         metavar="SECONDS",
-        help="How long to wait for the server when the offline draft has ended.",
+        help="How long to wait for the server when the offline draft has ended; longer while a long prompt is sent.",
     ),
 ]
 OnReconnect = Annotated[

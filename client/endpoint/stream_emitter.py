@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from common.models.tokenizer import Tokenizer
 
 GRACE_S = 1.0
-"""For how long a link may be gone before it counts as gone: a server that restarts is back by then."""
+"""For how long a link may be gone before it counts as gone, and longer where a conversation has to be sent anew: a
+server that restarts is back by then."""
 
 Emit = Callable[[Piece], None]
 
@@ -43,7 +44,8 @@ class TextForm:
 class StreamEmitter:
     """A conversation's token listener. `on_link_gone` is called once the server has not answered for the grace time;
     from then on drafted text is emitted too, as far as `accept` allows. `on_stop` is called when the text has ended and
-    the server does not know: with a stop string in drafted text, or with the only call that is wanted."""
+    the server does not know: with a stop string in drafted text, or with the only call that is wanted. `upload_s` says
+    by how many seconds the server may answer later for what is being sent to it."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class StreamEmitter:
         on_link_gone: Callable[[], None],
         on_stop: Callable[[], None],
         logprobs_of: LogprobsOf,
+        upload_s: Callable[[], float],
     ):
         self.text = ""  # before the parser
         self.pieces: list[Piece] = []
@@ -65,7 +68,7 @@ class StreamEmitter:
         self._parser = form.parser
         self._has_one_call, self._has_called = form.has_one_call, False
         self._emit, self._accept = emit, accept
-        self._on_link_gone, self._on_stop = on_link_gone, on_stop
+        self._on_link_gone, self._on_stop, self._upload_s = on_link_gone, on_stop, upload_s
         self._provisional: tuple[int, ...] = ()
         self._is_gone = False
         self._grace: asyncio.TimerHandle | None = None
@@ -85,7 +88,8 @@ class StreamEmitter:
             self._is_gone = False
             self._end_grace()
         elif state is LinkState.OFFLINE and self._grace is None:
-            self._grace = asyncio.get_running_loop().call_later(GRACE_S, self._give_up)
+            loop = asyncio.get_running_loop()
+            self._grace = loop.call_later(GRACE_S, self._give_up, loop.time() + GRACE_S)
 
     def emit_unverified(self, tokens: Sequence[int]) -> None:
         """Emits tokens that the target will never verify, behind all others."""
@@ -111,7 +115,12 @@ class StreamEmitter:
         """The tokens of emitted text that no piece has had: at the end, those of calls."""
         return self._scores.take(len(self.text))
 
-    def _give_up(self) -> None:
+    def _give_up(self, grace_ends_at: float) -> None:
+        loop = asyncio.get_running_loop()
+        uploaded_at = grace_ends_at + self._upload_s()
+        if uploaded_at > loop.time():
+            self._grace = loop.call_at(uploaded_at, self._give_up, grace_ends_at)
+            return
         self._is_gone = True
         self._on_link_gone()
         self._emit_drafted()

@@ -120,6 +120,17 @@ class LinkWatch:
         return max(_LEAST_QUIET_S, self.timeout / 2)
 
     @property
+    def upload_s(self) -> float:
+        """Seconds that the slowest uplink takes for what this state may wait for: what a new stream begins with, or
+        what was under way when an answer became overdue."""
+        match self.state:
+            case LinkState.RESUMING:
+                return _upload_s(self._sent_bytes)
+            case LinkState.SUSPECT:
+                return max(0.0, self._uploaded_by - self._since)
+        return 0.0
+
+    @property
     def due(self) -> float:
         """When `tick` has its next action."""
         if self.state is LinkState.OFFLINE:
@@ -129,9 +140,9 @@ class LinkWatch:
         match self.state:
             case LinkState.RESUMING:
                 patience = max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout)
-                return self._since + patience + _upload_s(self._sent_bytes)
+                return self._since + self.upload_s + patience
             case LinkState.SUSPECT:
-                return max(self._since, self._uploaded_by) + self._suspect_s
+                return self._since + self.upload_s + self._suspect_s
         return self._heard_at + self.quiet if self._probed_at is None else self._probed_at + self.timeout
 
     @property

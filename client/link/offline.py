@@ -17,8 +17,8 @@ DEFAULT_NOTE = (
 class OfflineOptions:
     """At most `limit_tokens` are drafted behind the final tokens; once there is nothing more to draft, the server is
     waited for as long as `wait_s`: seconds in all since it last brought a token, so that a link that comes back for
-    moments and brings nothing does not restart the wait. `accept_unverified` makes the drafted tokens final when the
-    server is back, instead of having them verified."""
+    moments and brings nothing does not restart the wait; and longer by what is being sent to it, on a slow uplink.
+    `accept_unverified` makes the drafted tokens final when the server is back, instead of having them verified."""
 
     limit_tokens: int = DEFAULT_LIMIT_TOKENS
     wait_s: float = DEFAULT_WAIT_S

@@ -82,6 +82,12 @@ class ReconnectingStream:
         return self._watch.reconnects
 
     @property
+    def upload_s(self) -> float:
+        """Seconds by which a server's answer may come later for what is being sent to it."""
+        self._count_sent()
+        return self._watch.upload_s
+
+    @property
     def traffic(self) -> Traffic:
         return self._traffic_before if self._stream is None else self._traffic_before.plus(self._stream.traffic)
 

@@ -26,6 +26,7 @@ class Line:
         self.is_lost = False
         self.run = ()
         self.events = []
+        self.upload_s = 0.0
 
     def keep(self, count):
         kept, self.run = (self.run[:count], self.run[count:]) if self.is_lost else ((), self.run)
@@ -55,6 +56,7 @@ def emitter(line, said, monkeypatch) -> StreamEmitter:
         lambda: events.append("gone"),
         lambda: events.append("over"),
         lambda _: None,
+        lambda: line.upload_s,
     )
 
 
@@ -115,6 +117,16 @@ async def test_a_link_that_is_back_within_the_grace_was_never_gone(emitter, line
     assert line.events == []
 
 
+async def test_a_conversation_that_is_being_sent_anew_is_waited_for(emitter, line, said):
+    line.upload_s = 0.1
+    await lose(emitter, line)
+    emitter.link_changed(LinkState.RESUMING)
+    provide(emitter, line, [], [4])
+    assert (line.events, said) == ([], [])
+    await asyncio.sleep(0.1)
+    assert (line.events, said) == (["gone"], [TextPiece("d", unverified=True)])
+
+
 async def test_attempts_to_come_back_do_not_begin_the_grace_anew(emitter, line):
     emitter.link_changed(LinkState.OFFLINE)
     emitter.link_changed(LinkState.RESUMING)
@@ -170,6 +182,7 @@ def calling(line, said, *, has_one_call: bool) -> StreamEmitter:
         lambda: events.append("gone"),
         lambda: events.append("over"),
         lambda _: None,
+        lambda: 0.0,
     )
 
 

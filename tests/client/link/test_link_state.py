@@ -231,6 +231,21 @@ def test_what_is_written_alone_does_not_prolong_the_wait():
     assert link.due == due
 
 
+def test_the_time_of_an_upload_is_that_of_what_is_waited_for():
+    link = watch()
+    link.retried(0.0)
+    link.expect(0.0)
+    link.sent(160_000, 0.0)
+    assert link.upload_s == pytest.approx(10.0)
+    link.heard(1.0)
+    assert link.upload_s == 0.0
+    link.sent(160_000 + 32_000, 1.0)
+    since = overdue(link)
+    assert link.upload_s == pytest.approx(3.0 - since)
+    link.broken(5.0)
+    assert link.upload_s == 0.0
+
+
 def test_a_stall_ends_no_upload():
     link = online()
     link.sent(160_000, 0.1)

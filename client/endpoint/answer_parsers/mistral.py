@@ -27,6 +27,7 @@ _BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _ONE_IN_A_LIST = '"[" call "]"'
 
 _NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
+_LISTED = re.compile(r"\s*[\[{]")
 
 
 def _names_first(mark: Mark) -> bool:
@@ -62,6 +63,8 @@ class Mistral:
         if not text.startswith(_BEGIN):
             return None
         named = _NAMED.match(text, len(_BEGIN))
+        if named is None and _LISTED.match(text, len(_BEGIN)) is None:
+            return None  # a name may begin as a JSON number or literal does
         found = read_json(text, len(_BEGIN) if named is None else named.end())
         if found is None:
             return None

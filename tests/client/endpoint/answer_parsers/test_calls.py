@@ -37,6 +37,8 @@ ANSWERS: list[tuple[str, str, list[Piece]]] = [
         f"Yes.[TOOL_CALLS]add[ARGS]{ADD.arguments}[TOOL_CALLS]look[CALL_ID]a1[ARGS]{{}}",
         [TextPiece("Yes."), ADD, LOOK],
     ),
+    ("mistral", "[TOOL_CALLS]null_check[ARGS]{}", [call("null_check", "{}")]),
+    ("mistral", "[TOOL_CALLS]2fa[CALL_ID]a1[ARGS]{}[TOOL_CALLS] true[ARGS]{}", [call("2fa", "{}"), call("true", "{}")]),
 ]
 
 NO_CALLS = [
@@ -54,6 +56,7 @@ NO_CALLS = [
     ("llama3-json", f"As JSON: {AS_PARAMETERS}"),
     ("llama3-json", "<|python_tag|>print(1)"),
     ("mistral", "[TOOL_CALLS]nothing"),
+    ("mistral", "[TOOL_CALLS]2 of them"),
     ("mistral", f"[TOOL_CALLS][{LOOKS}, 3]"),
     ("mistral", "[1] [TOOL"),
 ]

@@ -94,7 +94,8 @@ async def _lines(builder: OllamaBuilder, first: Event, answers: Answers, began_n
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    # In ASCII, because some clients end lines at U+2028 and its like too.
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def _now() -> str:

@@ -20,7 +20,8 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def event(data: Mapping[str, Any]) -> bytes:
-    return b"data: " + json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
+    # In ASCII, because some clients end lines at U+2028 and its like too.
+    return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
 
 
 def named_event(data: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ and faults. It may not know tokenizers, sessions or HTTP.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +36,29 @@ _OPTIONS = {
 """Ollama's names of options, and OpenAI's."""
 
 _UNSUPPORTED = ("images", "suffix", "template", "context")
+
+_NO_TIME = re.compile(r"0+(\.0*)?[a-z]*")
+"""A duration of `keep_alive` after which a model is unloaded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """Asks for no text, but for the model to be loaded or unloaded: `reason` is Ollama's word for it."""
+
+    model: str
+    reason: str
+
+
+def read_ollama_load(body: Any, *, is_chat: bool) -> LoadRequest | None:
+    """None for a request for text. Raises FaultError as `read_ollama_chat` does."""
+    fields = _fields(body)
+    if (fields.get("messages", []) != []) if is_chat else (fields.get("prompt", "") != ""):
+        return None
+    asked, kept = _shared(fields), fields.get("keep_alive")
+    if "model" not in asked:
+        raise wrong("model", "'model' is missing", "missing_required_parameter")
+    is_unloaded = kept == 0 or (isinstance(kept, str) and _NO_TIME.fullmatch(kept) is not None)
+    return LoadRequest(parameters.text("model", asked["model"]), "unload" if is_unloaded else "load")
 
 
 def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
@@ -80,6 +104,10 @@ class OllamaBuilder:
     def whole(self, answer: FinishedAnswer, created: str, nanoseconds: int) -> dict[str, Any]:
         part = self._part(created, answer.text, thinking=answer.reasoning, calls=answer.calls)
         return {**part, **self._ending(answer, nanoseconds)}
+
+    def loaded(self, reason: str, created: str) -> dict[str, Any]:
+        """The only object of an answer to a `LoadRequest`."""
+        return {**self._part(created, ""), "done": True, "done_reason": reason}
 
     def _part(
         self, created: str, text: str, *, thinking: str = "", calls: list[ToolCall] | None = None

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from client.endpoint.answers import Answers, Event, HeldAnswers
 from client.endpoint.app import read_json, unless_disconnected
 from client.endpoint.faults import FaultError, internal
-from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, tags
+from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, read_ollama_load, tags
 from client.endpoint.openai_requests import CompletionRequest
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.served_models import ServedModels
@@ -56,7 +56,12 @@ class OllamaPaths:
         self, http: Request, read: Callable[[Any, Sampling], CompletionRequest], *, is_chat: bool
     ) -> ASGIApp:
         began_ns = time.monotonic_ns()
-        asked = read(await read_json(http), replace(self._defaults, seed=randbits(64)))
+        body = await read_json(http)
+        load = read_ollama_load(body, is_chat=is_chat)
+        if load is not None:  # every model that is served here stays loaded
+            self._models.find(load.model)
+            return JSONResponse(OllamaBuilder(load.model, is_chat, prompt_tokens=0).loaded(load.reason, _now()))
+        asked = read(body, replace(self._defaults, seed=randbits(64)))
         request = replace(asked, is_read=is_chat and asked.stream)
         service = self._models.find(request.model)
         choices = await asyncio.to_thread(service.choices, request)

@@ -4,11 +4,13 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from client.endpoint.access_checks import access_rules_for
 from client.endpoint.answer_parsers.pieces import TextPiece
 from client.endpoint.app import make_app
+from client.endpoint.faults import Fault, FaultError
 from client.endpoint.ollama_paths import OllamaPaths
 from client.endpoint.openai_responses import FinishedAnswer
 from client.private.spans import SplitPrompt
@@ -18,12 +20,20 @@ MESSAGES = [{"role": "user", "content": "Hi"}]
 
 
 class Service:
-    """Answers everything with one text."""
+    """Answers everything with one text, and counts what it is asked."""
 
     def __init__(self, text: str):
         self._piece = TextPiece(text)
+        self.asked = 0
+
+    def find(self, model: str) -> "Service":
+        """As `ServedModels` does."""
+        if model != "m":
+            raise FaultError(Fault(404, f"the model '{model}' is not served here"))
+        return self
 
     def choices(self, request):
+        self.asked += 1
         return [SimpleNamespace(prompt=SplitPrompt((1, 2)))]
 
     async def answer(self, choice, emit):
@@ -31,15 +41,62 @@ class Service:
         return FinishedAnswer((self._piece,), "stop", 3)
 
 
-def asked(path: str, body: dict[str, Any], text: str = "Yes") -> Any:
-    models = SimpleNamespace(find=lambda _: Service(text))
-    app = make_app(OllamaPaths(models, Sampling(seed=0)).routes(), access_rules_for("127.0.0.1", None))
+def asked(service: Service, path: str, body: Any) -> Any:
+    app = make_app(OllamaPaths(service, Sampling(seed=0)).routes(), access_rules_for("127.0.0.1", None))
     with TestClient(app, base_url="http://127.0.0.1") as client:
-        return client.post(path, json={"model": "m", **body})
+        return client.post(path, json=body)
 
 
 def test_an_object_is_one_line_however_a_client_splits_lines():
     text = "a\u2028b\u2029c\x85d\ne"
-    answer = asked("/api/chat", {"messages": MESSAGES}, text)
+    answer = asked(Service(text), "/api/chat", {"model": "m", "messages": MESSAGES})
     said, end = map(json.loads, answer.text.splitlines())
     assert (said["message"]["content"], end["done"]) == (text, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "empty"),
+    [
+        ("/api/generate", {}, {"response": ""}),
+        ("/api/generate", {"prompt": "", "stream": False, "system": "Be brief."}, {"response": ""}),
+        ("/api/generate", {"prompt": "", "raw": True}, {"response": ""}),
+        ("/api/chat", {}, {"message": {"role": "assistant", "content": ""}}),
+        ("/api/chat", {"messages": [], "stream": False}, {"message": {"role": "assistant", "content": ""}}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kept", "reason"),
+    [
+        ({}, "load"),
+        ({"keep_alive": "10m"}, "load"),
+        ({"keep_alive": -1}, "load"),
+        ({"keep_alive": 0}, "unload"),
+        ({"keep_alive": "0"}, "unload"),
+        ({"keep_alive": "0s"}, "unload"),
+    ],
+)
+def test_a_request_without_text_loads_the_model_and_asks_nothing(path, body, empty, kept, reason):
+    service = Service("Yes")
+    answer = asked(service, path, {"model": "m:latest", **body, **kept})
+    said = answer.json()
+    assert said.pop("created_at").endswith("Z")
+    assert (answer.status_code, said) == (200, {"model": "m", "done": True, "done_reason": reason, **empty})
+    assert service.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [({}, 400), ({"model": 3}, 400), ({"model": "other"}, 404), ([], 400), ({"messages": 0}, 400)]
+)
+def test_a_model_that_cannot_be_loaded_is_told(body, status):
+    service = Service("Yes")
+    answer = asked(service, "/api/chat", body)
+    assert (answer.status_code, service.asked) == (status, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/api/generate", {"prompt": " ", "keep_alive": 0}), ("/api/chat", {"messages": MESSAGES})]
+)
+def test_a_request_with_text_is_answered(path, body):
+    service = Service("Yes")
+    assert asked(service, path, {"model": "m", "stream": False, **body}).json()["done_reason"] == "stop"
+    assert service.asked == 1

@@ -66,6 +66,7 @@ def read_response(body: Any, defaults: Sampling, *, strict: bool = False) -> Com
             raise wrong(name, f"'{name}' is not supported: {_UNSUPPORTED[name]}", "unsupported_parameter")
     if "input" not in given:
         raise wrong("input", "'input' is missing", "missing_required_parameter")
+    _check_metadata(given)
     messages, origins = _messages(given)
     asked = {name: value for name, value in given.items() if name in _AS_IN_CHATS}
     asked |= {"messages": messages, **_form(given), **_reasoning(given), **_tools(given), **_logprobs(given)}
@@ -115,6 +116,13 @@ def _ignored(given: Mapping[str, Any]) -> list[str]:
     for name, done in (("text", "format"), ("reasoning", "effort")):
         names += [f"{name}.{part}" for part, value in given.get(name, {}).items() if part != done and value is not None]
     return names
+
+
+def _check_metadata(given: Mapping[str, Any]) -> None:
+    """Raises FaultError for what a response could not repeat."""
+    metadata = parameters.json_object("metadata", given.get("metadata", {}))
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise wrong("metadata", "'metadata' must map strings to strings")
 
 
 def _messages(given: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -218,6 +226,8 @@ def _tools(given: Mapping[str, Any]) -> dict[str, Any]:
     if "tool_choice" in given:
         choice = given["tool_choice"]
         is_named = isinstance(choice, dict) and choice.get("type") == "function"
+        if is_named:
+            parameters.json_object("tool_choice", choice)  # all of it is repeated in the response
         asked["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
     return asked
 

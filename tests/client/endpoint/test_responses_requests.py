@@ -13,6 +13,9 @@ DEFAULTS = Sampling(seed=7)
 FUNCTION = {"name": "add", "description": "Adds.", "parameters": {"type": "object", "properties": {}}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
+ADD = {"type": "function", "name": "add"}
+CALLED = {"tools": [{"type": "function", **FUNCTION}]}
+
 
 def read(body, **settings) -> CompletionRequest:
     return read_response({"model": "outrider", "input": "Hi", **body}, DEFAULTS, **settings)
@@ -142,6 +145,13 @@ def test_reasoning_belongs_to_what_follows_it():
         ({"reasoning": {"effort": 3}}, "reasoning.effort", "'reasoning.effort' must be"),
         ({"include": "all"}, "include", "list of strings"),
         ({"top_logprobs": 21}, "top_logprobs", "at most 20"),
+        ({"metadata": {"a": "\ud800"}}, "metadata", "not valid text"),
+        ({"metadata": {"\ud800": "a"}}, "metadata", "not valid text"),
+        ({"metadata": {"a": 3}}, "metadata", "'metadata' must map strings to strings"),
+        ({"metadata": "a"}, "metadata", "must be an object"),
+        ({"metadata": []}, "metadata", "must be an object"),
+        ({**CALLED, "tool_choice": {**ADD, "more": "\ud800"}}, "tool_choice", "not valid text"),
+        ({**CALLED, "tool_choice": {**ADD, "\ud800": 0}}, "tool_choice", "not valid text"),
     ],
 )
 def test_faults_name_the_part_of_the_body(asked, parameter, says):

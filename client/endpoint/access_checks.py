@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from client.endpoint.faults import Fault, FaultError
+from client.endpoint.faults import OLLAMA_FOLDER, Fault, FaultError
 from common.protocol.errors import MisuseError
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
@@ -23,7 +23,7 @@ _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OPEN_PATHS = frozenset(("/", "/health"))
 _OPEN_FOLDER = "/static/"
 """Paths that need no key: they reveal no text of a user, and read no body."""
-_SHARED_FOLDERS = ("/v1/", "/api/", "/health")
+_SHARED_FOLDERS = ("/v1/", OLLAMA_FOLDER, "/health")
 """Paths that pages of allowed origins may use."""
 
 ANY_ORIGIN = "*"
@@ -82,7 +82,7 @@ class AccessChecks:
         if fault is None:
             await self._app(scope, receive, send)
         else:
-            await JSONResponse(fault.body(), fault.status, fault.headers())(scope, receive, send)
+            await JSONResponse(fault.body_at(scope["path"]), fault.status, fault.headers())(scope, receive, send)
 
     def _fault(self, path: str, headers: Headers) -> Fault | None:
         rules = self._rules

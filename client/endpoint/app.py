@@ -206,7 +206,7 @@ async def _refuse_embeddings(_: Request) -> Response:
 
 
 async def _tell_fault(request: Request, error: FaultError) -> Response:
-    return JSONResponse(_body(request, error.fault), error.fault.status, error.fault.headers())
+    return JSONResponse(error.fault.body_at(request.url.path), error.fault.status, error.fault.headers())
 
 
 async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
@@ -215,18 +215,12 @@ async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
         fault = no_such_path(request.url.path)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         fault = Fault(error.status_code, f"{request.url.path} is not asked by {request.method}")
-    return JSONResponse(_body(request, fault), fault.status, error.headers)
+    return JSONResponse(fault.body_at(request.url.path), fault.status, error.headers)
 
 
 async def _tell_crash(request: Request, error: Exception) -> Response:
     fault = internal(error)
-    return JSONResponse(_body(request, fault), fault.status)
-
-
-def _body(request: Request, fault: Fault) -> dict[str, Any]:
-    """A fault as the API of the path has it: OpenAI's, or Ollama's."""
-    body = fault.body()
-    return {"error": body["error"]["message"]} if request.url.path.startswith("/api/") else body
+    return JSONResponse(fault.body_at(request.url.path), fault.status)
 
 
 async def _ignore_disconnect(_: Request, __: ClientDisconnect) -> Response:

@@ -1,9 +1,12 @@
-"""Errors in the shape that OpenAI's clients read. Pure."""
+"""Errors in the shape that OpenAI's clients read, or Ollama's. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from common.protocol.plain import LONGEST_LINE, plain
+
+OLLAMA_FOLDER = "/api/"
+"""Paths of Ollama's API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,11 @@ class Fault:
         parameter = None if self.parameter is None else plain(self.parameter)
         message = plain(self.message, LONGEST_LINE)
         return {"error": {"message": message, "type": self.kind, "param": parameter, "code": self.code}}
+
+    def body_at(self, path: str) -> dict[str, Any]:
+        """As the API of the path has it: OpenAI's, or Ollama's."""
+        body = self.body()
+        return {"error": body["error"]["message"]} if path.startswith(OLLAMA_FOLDER) else body
 
     def headers(self) -> dict[str, str]:
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}

@@ -132,6 +132,23 @@ async def test_without_a_key_only_health_and_the_page_answer(path, status):
     assert (await asked(access_rules_for("0.0.0.0", "secret"), path=path))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({}, 401),
+        ({"authorization": "Bearer secret", "content-length": str(MOST_BODY_BYTES + 1)}, 413),
+    ],
+)
+async def test_a_fault_has_the_shape_of_the_paths_api(headers, status):
+    rules = access_rules_for("127.0.0.1", "secret")
+    answers = {path: await asked(rules, headers, path) for path in ("/v1/models", "/api/chat")}
+    assert [each for each, _ in answers.values()] == [status] * 2
+    openai, ollama = (json.loads(body)["error"] for _, body in answers.values())
+    assert ollama == openai["message"]
+
+
 async def test_a_body_arrives_whole():
     assert await asked(access_rules_for("127.0.0.1", None), body=(b"ab", b"c" * 1000)) == (200, b"1002")
 

@@ -5,6 +5,7 @@ Knows HTTP and the service. It may not know sessions or text.
 
 import asyncio
 import json
+import math
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -152,9 +153,17 @@ async def read_json(request: Request) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise FaultError(Fault(415, "send the body as application/json", code="unsupported_media_type"))
     try:
-        return json.loads(await request.body(), parse_constant=_refuse_constant)
+        return json.loads(await request.body(), parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise wrong(None, f"the body is not valid JSON: {error}", "invalid_json") from error
+
+
+def _finite(number: str) -> float:
+    """No answer could repeat an infinite one."""
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(f"{number} is too large")
+    return value
 
 
 def _refuse_constant(name: str) -> None:

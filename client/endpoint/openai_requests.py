@@ -22,6 +22,7 @@ MOST_CHOICES = 32
 
 _SEEDS = 1 << 64
 _COMPLETION_TOKENS = 16  # OpenAI's own default
+_MOST_TOKEN_DIGITS = 20  # of a token's number; int refuses a text of thousands
 
 _IGNORED = frozenset(("metadata", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"))
 """Parameters without any influence on the answer."""
@@ -251,7 +252,7 @@ def _logit_bias(name: str, value: Any) -> tuple[tuple[int, float], ...]:
     bias = parameters.json_object(name, value)
     if len(bias) > MAX_BIASED_TOKENS:
         raise wrong(name, f"'{name}' may name at most {MAX_BIASED_TOKENS} tokens")
-    if not all(token.isdecimal() and token.isascii() for token in bias):
+    if not all(token.isdecimal() and token.isascii() and len(token) <= _MOST_TOKEN_DIGITS for token in bias):
         raise wrong(name, f"'{name}' must map numbers of tokens to numbers from -100 to 100")
     read = parameters.number(-100, 100)
     return tuple(sorted((int(token), read(f"{name}.{token}", each)) for token, each in bias.items()))

@@ -3,7 +3,6 @@
 It may not know which parameters there are.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +43,7 @@ def whole(least: int, below: int = 1 << 31) -> Reader:
 def number(least: float, most: float) -> Reader:
     def read(name: str, value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and math.isfinite(value) and least <= value <= most):
+        if not (is_number and least <= value <= most):
             raise wrong(name, f"'{name}' must be a number from {least:g} to {most:g}")
         return float(value)
 

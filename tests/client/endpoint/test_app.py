@@ -68,3 +68,12 @@ def test_a_parameter_whose_name_is_no_text_is_refused_in_openais_shape(path, bod
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].isprintable()
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 5000])
+def test_a_number_that_cannot_be_held_is_refused(number):
+    body = f'{{"model": "outrider", "messages": [{{"role": "user", "content": ""}}], "tools": [{{"x": {number}}}]}}'
+    paths = OpenAiPaths(None, Sampling(seed=0), dict)
+    client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
+    answer = client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")

@@ -18,6 +18,7 @@ from client.chat.display import Display
 from client.chat.lines import Lines
 from client.chat.settings import SETTINGS, ChatSettings, changed, find_setting, value_of
 from client.chat.statistics import stats_table
+from client.chat.transcript import SavedChat
 from client.errors import BrokenOffError, TooLongError
 from client.link.link_state import LinkState
 from client.private.spans import BEGIN, END
@@ -92,10 +93,7 @@ class Chat:
             self._show_settings(name)
             return
         before = self._values
-        settings = changed(self._settings, name, text.strip())
-        self._apply(settings)
-        if not self.is_private:
-            self._public_settings = settings
+        self._change(changed(self._settings, name, text.strip()))
         fresh = [(each, value) for each, value in self._values.items() if value != before[each]]
         self._display.table(fresh or [(name, "as it was")])
 
@@ -114,16 +112,22 @@ class Chat:
 
     def save(self, file: str) -> None:
         path = Path(file).expanduser()
-        transcript_file.save(path, self._chat_session.exchanges, self._client.description.model, self._own_files)
+        # A system prompt that was set while the conversation is private may quote private text.
+        saved = SavedChat(self._chat_session.exchanges, self._public_settings.conversation.system)
+        transcript_file.save(path, saved, self._client.description.model, self._own_files)
         self._own_files.add(path.resolve())
         self._display.note(f"saved to {path}{', private text included' if self.is_private else ''}")
 
     def load(self, file: str) -> None:
         path = Path(file).expanduser()
-        self._chat_session.exchanges = transcript_file.load(path)
+        saved = transcript_file.load(path)
+        if saved.system:  # which was public, also where the exchanges make this conversation private
+            self._change(find_setting("system").put(self._settings, saved.system))
+        self._chat_session.exchanges = saved.exchanges
         self._own_files.add(path.resolve())
-        count = len(self._chat_session.exchanges)
-        self._display.note(f"loaded {count} question{'' if count == 1 else 's'} and what was answered")
+        count = len(saved.exchanges)
+        more = "; its system prompt holds from now on" if saved.system else ""
+        self._display.note(f"loaded {count} question{'' if count == 1 else 's'} and what was answered{more}")
         if self.is_private:
             self._display.note(_PRIVATE)
 
@@ -220,6 +224,12 @@ class Chat:
                 raise
             view.end(() if answer is None else answer.provisional)
         return answer
+
+    def _change(self, settings: ChatSettings) -> None:
+        """Raises MisuseError as `_apply` does."""
+        self._apply(settings)
+        if not self.is_private:
+            self._public_settings = settings
 
     def _apply(self, settings: ChatSettings) -> None:
         """Raises MisuseError if these settings do not go together, or the server has not what they name."""

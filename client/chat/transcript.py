@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from client.private.spans import as_private, before_private
-from client.text import Message, system_messages, valid_text
+from client.text import Message, check_system, system_messages, valid_text
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _USER, _ASSISTANT = "user", "assistant"
 _PRIVATE, _UNCONFIRMED = "private", "unconfirmed"
 
 _TITLE = "# A conversation with"
+_SYSTEM = "## System prompt"
 _NO_CONVERSATION = "it is no conversation as /save writes one"
 
 _HEADING = re.compile(r"^## (Question|Answer)(?: \(([a-z, ]+)\))?$", re.MULTILINE)
@@ -53,6 +54,14 @@ class Exchange:
 Transcript = tuple[Exchange, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SavedChat:
+    """What a file holds of a chat. `system` is its system prompt, empty for none; older files tell none."""
+
+    exchanges: Transcript
+    system: str = ""
+
+
 def answered(exchanges: Iterable[Exchange]) -> Transcript:
     """The exchanges that later ones can build upon."""
     return tuple(each for each in exchanges if each.answer is not None)
@@ -66,30 +75,34 @@ def messages(exchanges: Iterable[Exchange], question: str, system: str = "") -> 
     return [*listed, {"role": _USER, "content": question}]
 
 
-def as_json(exchanges: Sequence[Exchange], model: str) -> str:
+def as_json(saved: SavedChat, model: str) -> str:
     listed: list[dict[str, Any]] = []
-    for each in kept_private(exchanges):
+    for each in kept_private(saved.exchanges):
         marks: dict[str, Any] = {_PRIVATE: True} if each.private else {}
         listed.append({"role": _USER, "content": each.question, **marks})
         if each.answer is not None:
             marks |= {} if each.confirmed else {_UNCONFIRMED: True}
             listed.append({"role": _ASSISTANT, "content": each.answer, **marks})
-    return json.dumps({"model": model, "messages": listed}, ensure_ascii=False, indent=2) + "\n"
+    system = {"system": saved.system} if saved.system else {}
+    return json.dumps({"model": model, **system, "messages": listed}, ensure_ascii=False, indent=2) + "\n"
 
 
-def from_json(text: str) -> Transcript:
+def from_json(text: str) -> SavedChat:
     """What `as_json` wrote, with everything private in it marked so. Raises MisuseError for anything else."""
     try:
-        loaded = json.loads(text)["messages"]
-        parts = [(each["role"], each["content"], _marks_of(each)) for each in loaded]
+        loaded = json.loads(text)
+        parts = [(each["role"], each["content"], _marks_of(each)) for each in loaded["messages"]]
+        system = loaded.get("system", "")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MisuseError(_NO_CONVERSATION) from error
-    return _paired(parts)
+    return SavedChat(_paired(parts), _system(system))
 
 
-def as_markdown(exchanges: Sequence[Exchange], model: str) -> str:
+def as_markdown(saved: SavedChat, model: str) -> str:
     blocks = [f"{_TITLE} {' '.join(model.split())}"]
-    for each in kept_private(exchanges):
+    if saved.system:
+        blocks.append(f"{_SYSTEM}\n\n{_escaped(saved.system)}")
+    for each in kept_private(saved.exchanges):
         marks = [_PRIVATE] if each.private else []
         blocks.append(_block("Question", marks, each.question))
         if each.answer is not None:
@@ -97,23 +110,31 @@ def as_markdown(exchanges: Sequence[Exchange], model: str) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def from_markdown(text: str) -> Transcript:
+def from_markdown(text: str) -> SavedChat:
     """What `as_markdown` wrote, with everything private in it marked so. Raises MisuseError for anything else."""
     before, *pieces = _HEADING.split(text + "\n")
-    title = before.strip()
+    start, _, system = before.partition(f"\n\n{_SYSTEM}")
+    title = start.strip()
     if not title.startswith(_TITLE) or "\n" in title:
         raise MisuseError(_NO_CONVERSATION)
     parts = []
     for who, marks, block in zip(*[iter(pieces)] * 3, strict=True):
-        content = _ESCAPED_HEADING.sub(r"\1", block.removeprefix("\n\n").removesuffix("\n\n"))
-        parts.append((_USER if who == "Question" else _ASSISTANT, content, (marks or "").split(", ")))
-    return _paired(parts)
+        parts.append((_USER if who == "Question" else _ASSISTANT, _content(block), (marks or "").split(", ")))
+    return SavedChat(_paired(parts), _system(_content(system)))
 
 
 def _block(who: str, marks: Sequence[str], content: str) -> str:
     heading = f"## {who} ({', '.join(marks)})" if marks else f"## {who}"
-    escaped = _LIKE_A_HEADING.sub(r"\\\1", content)
-    return f"{heading}\n\n{escaped}"
+    return f"{heading}\n\n{_escaped(content)}"
+
+
+def _escaped(content: str) -> str:
+    return _LIKE_A_HEADING.sub(r"\\\1", content)
+
+
+def _content(block: str) -> str:
+    """Of a block behind its heading."""
+    return _ESCAPED_HEADING.sub(r"\1", block.removeprefix("\n\n").removesuffix("\n\n"))
 
 
 def _marks_of(message: dict[str, Any]) -> list[str]:
@@ -123,7 +144,7 @@ def _marks_of(message: dict[str, Any]) -> list[str]:
 def _paired(parts: Sequence[tuple[object, object, Sequence[str]]]) -> Transcript:
     exchanges: list[Exchange] = []
     for number, (role, content, marks) in enumerate(parts, 1):
-        text, is_private = _text(content, number), _PRIVATE in marks
+        text, is_private = _text(content, f"message {number}"), _PRIVATE in marks
         if role == _USER and answered(exchanges) == tuple(exchanges):
             before_private(text)  # fails now if its spans cannot be
             exchanges.append(Exchange(text, private=is_private))
@@ -136,13 +157,19 @@ def _paired(parts: Sequence[tuple[object, object, Sequence[str]]]) -> Transcript
     return kept_private(exchanges)
 
 
-def _text(content: object, number: int) -> str:
+def _system(content: object) -> str:
+    text = _text(content, "the system prompt")
+    check_system(text)
+    return text
+
+
+def _text(content: object, what: str) -> str:
     try:
         if isinstance(content, str):
             return valid_text(content)
     except UnicodeError:
         pass
-    raise MisuseError(f"message {number} is not valid text")
+    raise MisuseError(f"{what} is not valid text")
 
 
 def kept_private(exchanges: Sequence[Exchange]) -> Transcript:

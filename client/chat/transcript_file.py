@@ -4,12 +4,12 @@ Knows files and what a transcript is as text, and no conversation that is going 
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from client.chat import transcript
-from client.chat.transcript import Exchange, Transcript
+from client.chat.transcript import SavedChat
 from common.protocol.errors import MisuseError
 
 _OWNER_ALONE = 0o600
@@ -17,8 +17,8 @@ _OWNER_ALONE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class _FileFormat:
-    write: Callable[[Sequence[Exchange], str], str]
-    read: Callable[[str], Transcript]
+    write: Callable[[SavedChat, str], str]
+    read: Callable[[str], SavedChat]
 
 
 _FORMS = {
@@ -27,7 +27,7 @@ _FORMS = {
 }
 
 
-def save(file: Path, exchanges: Sequence[Exchange], model: str, own: Collection[Path]) -> None:
+def save(file: Path, saved: SavedChat, model: str, own: Collection[Path]) -> None:
     """Writes the file, whole or not at all. Raises MisuseError if it cannot, and for one that exists and is not of a
     chat's `own`."""
     form = _form_of(file)
@@ -36,14 +36,14 @@ def save(file: Path, exchanges: Sequence[Exchange], model: str, own: Collection[
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE), "wb") as written:
-            written.write(form.write(exchanges, model).encode())
+            written.write(form.write(saved, model).encode())
         part.replace(file)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise MisuseError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def load(file: Path) -> Transcript:
+def load(file: Path) -> SavedChat:
     """Raises MisuseError if it cannot be read or is no conversation."""
     form = _form_of(file)
     try:

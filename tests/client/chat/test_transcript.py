@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from client.chat.transcript import (
     Exchange,
+    SavedChat,
     answered,
     as_json,
     as_markdown,
@@ -40,31 +41,45 @@ def transcripts(draw):
 
 
 @pytest.mark.parametrize(("write", "read"), FORMS)
-@given(exchanges=transcripts(), model=st.text())
-def test_what_was_saved_is_loaded(write, read, exchanges, model):
-    assert read(write(exchanges, model)) == exchanges
+@given(saved=st.builds(SavedChat, transcripts(), plain), model=st.text())
+def test_what_was_saved_is_loaded(write, read, saved, model):
+    assert read(write(saved, model)) == saved
+
+
+@pytest.mark.parametrize(("write", "read"), FORMS)
+def test_a_file_that_tells_no_system_prompt_is_loaded(write, read):
+    saved = SavedChat((Exchange("hello\n\n## System prompt\n\nBe brief.", "hi"),))
+    text = write(saved, "demo")
+    assert text.count("ystem") == 1  # the question's
+    assert read(text) == saved
+
+
+@pytest.mark.parametrize(("write", "read"), FORMS)
+def test_a_system_prompt_is_never_private(write, read):
+    with pytest.raises(MisuseError, match="cannot hold private text"):
+        read(write(SavedChat((), SECRET), "demo"))
 
 
 @pytest.mark.parametrize(("write", "read"), FORMS)
 def test_what_is_private_is_marked_so_and_all_behind_it(write, read):
     said = (Exchange("hello", "hi"), Exchange(SECRET, "ah"), Exchange("and?", "oh"))
-    assert [each.private for each in read(write(said, "demo"))] == [False, True, True]
+    assert [each.private for each in read(write(SavedChat(said), "demo")).exchanges] == [False, True, True]
 
 
 @pytest.mark.parametrize(("write", "read"), FORMS)
 @pytest.mark.parametrize("first", [1, 2])
 def test_private_text_without_a_span_gets_one(write, read, first):
     """A conversation that is private because of text that is no longer part of it."""
-    said = [Exchange(f"question {at}", f"answer {at}", private=at >= first) for at in range(3)]
-    loaded = read(write(said, "demo"))
+    said = tuple(Exchange(f"question {at}", f"answer {at}", private=at >= first) for at in range(3))
+    loaded = read(write(SavedChat(said), "demo")).exchanges
     assert [before_private(each.question) for each in loaded] == ["" if at == first else None for at in range(3)]
 
 
 def test_an_answer_alone_that_is_private_makes_its_question_so():
-    text = as_json([Exchange("hello", "hi"), Exchange("more", "so")], "demo")
+    text = as_json(SavedChat((Exchange("hello", "hi"), Exchange("more", "so"))), "demo")
     said = json.loads(text)
     said["messages"][3]["private"] = True
-    assert [each.private for each in from_json(json.dumps(said))] == [False, True]
+    assert [each.private for each in from_json(json.dumps(said)).exchanges] == [False, True]
 
 
 def test_what_is_read_has_every_answer_and_its_first_private_question_in_a_span():
@@ -81,8 +96,9 @@ def test_what_is_read_has_every_answer_and_its_first_private_question_in_a_span(
 
 def test_markdown_is_for_people():
     said = (Exchange("What?", "That.\n\n- a"), Exchange(SECRET, "Ah.", private=True, confirmed=False))
-    assert as_markdown(said, "a\nmodel") == (
-        "# A conversation with a model\n\n## Question\n\nWhat?\n\n## Answer\n\nThat.\n\n- a\n\n"
+    assert as_markdown(SavedChat(said, "Be brief."), "a\nmodel") == (
+        "# A conversation with a model\n\n## System prompt\n\nBe brief.\n\n"
+        "## Question\n\nWhat?\n\n## Answer\n\nThat.\n\n- a\n\n"
         f"## Question (private)\n\n{SECRET}\n\n## Answer (private, unconfirmed)\n\nAh.\n"
     )
 
@@ -102,6 +118,8 @@ USER, ASSISTANT = {"role": "user", "content": "a"}, {"role": "assistant", "conte
         ("{}", "no conversation"),
         ('{"messages": 7}', "no conversation"),
         ('{"messages": ["a"]}', "no conversation"),
+        ('{"messages": [], "system": 7}', "the system prompt is not valid text"),
+        ('{"messages": [], "system": "\\ud800"}', "the system prompt is not valid text"),
         ("[" * 100_000, "no conversation"),
         (of({"role": "user"}), "no conversation"),
         (of({"role": "user", "content": 7}), "message 1 is not valid text"),

@@ -4,11 +4,12 @@ import stat
 
 import pytest
 
-from client.chat.transcript import Exchange
+from client.chat.transcript import Exchange, SavedChat
 from client.chat.transcript_file import load, save
 from common.protocol.errors import MisuseError
 
-SAID = (Exchange("a", "b"), Exchange("c", "naïve 日本"))
+SAID = SavedChat((Exchange("a", "b"), Exchange("c", "naïve 日本")), "Sei kurz, für 日本.")
+BEFORE = SavedChat(SAID.exchanges[:1])
 
 
 @pytest.mark.parametrize("name", ["chat.json", "chat.md", "chat.MD"])
@@ -22,10 +23,10 @@ def test_a_file_is_loaded_as_it_was_saved_and_is_its_owners_alone(tmp_path, name
 
 def test_only_a_file_of_ones_own_is_written_over(tmp_path):
     file = tmp_path / "chat.json"
-    save(file, SAID[:1], "demo", own=())
+    save(file, BEFORE, "demo", own=())
     with pytest.raises(MisuseError, match="exists already"):
         save(file, SAID, "demo", own=())
-    assert load(file) == SAID[:1]
+    assert load(file) == BEFORE
     save(file, SAID, "demo", own={file.resolve()})
     assert load(file) == SAID
 
@@ -53,5 +54,5 @@ def test_a_page_of_other_notes_is_refused_and_so_never_written_over(tmp_path):
     with pytest.raises(MisuseError, match="no conversation"):
         load(page)
     with pytest.raises(MisuseError, match="exists already"):
-        save(page, [], "m", own=())
+        save(page, BEFORE, "m", own=())
     assert page.read_text(encoding="utf-8") == "What to buy.\n"

@@ -1,0 +1,48 @@
+"""What a file keeps of a chat beside its exchanges."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from client.chat.chat import Chat
+from client.chat.settings import ChatSettings
+from client.chat.transcript import Exchange
+from client.options import ConversationRequest
+
+
+class Notes(list):
+    def note(self, text: str, dim: bool = False) -> None:
+        self.append(text)
+
+    def table(self, rows) -> None:
+        self.extend(rows)
+
+
+def begun(system: str = "") -> tuple[Chat, SimpleNamespace]:
+    """A chat with nobody, and its session."""
+    description = SimpleNamespace(model="m")
+    client = SimpleNamespace(description=description, require_rule=lambda _: None, require_idle=lambda _: None)
+    session = SimpleNamespace(exchanges=(), system=system, offline=None, is_private=False, is_held=False)
+    settings = ChatSettings(conversation=ConversationRequest(system))
+    return Chat(client, session, settings, Notes(), SimpleNamespace(), lambda _: None), session
+
+
+@pytest.mark.parametrize("name", ["talk.json", "talk.md"])
+def test_a_system_prompt_comes_back_with_its_conversation(tmp_path, name):
+    first, session = begun("Be kind.")
+    session.exchanges = (Exchange("a", "b"),)
+    first.set("system Be brief.")
+    first.save(str(tmp_path / name))
+    other, loaded = begun("Be long.")
+    other.load(str(tmp_path / name))
+    assert (loaded.system, loaded.exchanges) == ("Be brief.", session.exchanges)
+    other.save(str(tmp_path / f"again-{name}"))
+    assert (tmp_path / f"again-{name}").read_text() == (tmp_path / name).read_text()
+
+
+@pytest.mark.parametrize("name", ["talk.json", "talk.md"])
+def test_a_conversation_without_one_leaves_it_as_it_is(tmp_path, name):
+    begun()[0].save(str(tmp_path / name))
+    other, loaded = begun("Be long.")
+    other.load(str(tmp_path / name))
+    assert loaded.system == "Be long."

@@ -76,7 +76,7 @@ def check_plain(address: Address) -> Finding:
         return Finding(
             _TLS, "off, but the server speaks TLS", "give --tls-ca with its authority's certificate, or --tls"
         )
-    return _foreign(address)
+    return _silent(address) if reply is None else _foreign(address)
 
 
 def check_tls(address: Address, tls: ClientTls, now: datetime) -> Finding:
@@ -87,13 +87,14 @@ def check_tls(address: Address, tls: ClientTls, now: datetime) -> Finding:
         return Finding(_TLS, "the files cannot be used", str(error))
     presented = _presented(address)
     if presented is None:
-        if _is_settings(_greeted(address)):
+        reply = _greeted(address)
+        if _is_settings(reply):
             return Finding(
                 _TLS,
                 "the server speaks plain text",
                 "leave the TLS options out, or have its operator give --tls-cert and --tls-key",
             )
-        return _foreign(address)
+        return _silent(address) if reply is None else _foreign(address)
     try:
         with _connected(address) as plain, _context(tls).wrap_socket(plain, server_hostname=address.host) as secured:
             reply = _greet(secured)
@@ -113,15 +114,27 @@ def _foreign(address: Address) -> Finding:
     return Finding(_TLS, f"what answers at {address} is not an Outrider server", "check the address and the port")
 
 
+def _silent(address: Address) -> Finding:
+    """A server opens its port before it loads its targets, and answers after it."""
+    return Finding(
+        "server",
+        f"a server listens at {address}, but is not ready: it says nothing for {_TIMEOUT_S:.0f} s, as while it loads "
+        "its model",
+        "try again later; if it never gets ready, check the address and the port, and ask its operator",
+    )
+
+
 def _connected(address: Address) -> socket.socket:
     return socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
 
 
-def _greeted(address: Address) -> bytes:
-    """The first bytes of a plain connection's answer; empty if there is none."""
+def _greeted(address: Address) -> bytes | None:
+    """The first bytes of a plain connection's answer; empty if it ends without any, None if nothing comes in time."""
     try:
         with _connected(address) as plain:
             return _greet(plain)
+    except TimeoutError:
+        return None
     except OSError:
         return b""
 
@@ -134,8 +147,8 @@ def _greet(connection: socket.socket) -> bytes:
     return reply
 
 
-def _is_settings(reply: bytes) -> bool:
-    return len(reply) == _FRAME_HEADER_BYTES and reply[3] == _SETTINGS
+def _is_settings(reply: bytes | None) -> bool:
+    return reply is not None and len(reply) == _FRAME_HEADER_BYTES and reply[3] == _SETTINGS
 
 
 def _presented(address: Address) -> Certificate | None:

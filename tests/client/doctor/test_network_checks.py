@@ -138,10 +138,24 @@ def test_something_else_at_the_port(made, reply, secure):
     assert "is not an Outrider server" in found.detail
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_server_that_loads_its_model(monkeypatch, secure):
+    """Its port is open, as that of `outriderd serve` is, and it has not started."""
+    monkeypatch.setattr(network_checks, "_TIMEOUT_S", 0.2)
+    server = grpc.server(ThreadPoolExecutor(1))
+    address = Address(HOST, server.add_insecure_port(f"{HOST}:0"))
+    found = last(address, ClientTls() if secure else None)
+    server.stop(None)
+    assert (found.subject, found.verdict) == ("server", Verdict.FAIL)
+    assert f"a server listens at {address}, but is not ready" in found.detail
+
+
 def test_a_port_that_never_says_a_word(monkeypatch):
     monkeypatch.setattr(network_checks, "_TIMEOUT_S", 0.2)
     with answering(b"") as address:
-        assert "is not an Outrider server" in last(address).detail
+        found = last(address)
+    assert "says nothing" in found.detail
+    assert "check the address and the port" in found.fix
 
 
 def test_an_authority_that_is_not_the_servers(made):

@@ -255,7 +255,7 @@ class ClientSession:
         self._logprobs: dict[int, TokenLogprobs] = {}  # by position
         self._settings = settings
         self._constraint = self._limits.constrain(settings.constraint)
-        self.tree.grouped = RULES[settings.rule].grouped
+        self.tree.grouped, self.tree.limit = RULES[settings.rule].grouped, self._limits.context
         self._prompt_length = tree.frontier
         self._acknowledged = tree.frontier
         self._exhausted_at = 0

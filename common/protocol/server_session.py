@@ -336,7 +336,7 @@ class ServerSession:
         self._prompt_length = prompt_length
         self._settings = settings
         self._constraint = self._terms.constrain(settings.constraint)
-        self.tree.grouped = RULES[settings.rule].grouped
+        self.tree.grouped, self.tree.limit = RULES[settings.rule].grouped, self._terms.context
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
         self.acked = self._given = self.tree.frontier

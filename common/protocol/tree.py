@@ -9,6 +9,7 @@ Identity is by path, not by id, because nodes are often in flight while their pa
   older and the committed token at p + 1 equals the node's token, the node's id aliases position p + 1; otherwise
   the node is dead;
 - a node whose live parent already has a child with that token aliases that child;
+- a node beyond the longest sequence is dead;
 - a parent id that was seen before but is no longer known is dead, and so is the node;
 - a parent id that was never seen breaks the protocol.
 
@@ -77,6 +78,7 @@ class TokenTree:
     def __init__(self, tokens: Sequence[int]):
         self.tokens = list(tokens)
         self.grouped = False  # whether siblings are one group; set before anything grows
+        self.limit = math.inf  # positions of the longest sequence; set as well
         self.last_id = 0
         self.stale = 0  # nodes that arrived dead
         self._live: dict[int, Node] = {}
@@ -284,6 +286,9 @@ class TokenTree:
         if twin is not None:
             twin.aliases.append(grown.id)
             self._live[grown.id] = twin
+            return None
+        if parent.position + 1 >= self.limit:
+            self.stale += 1
             return None
         grow = (self._grows, grown.parent)
         if not parent.children:

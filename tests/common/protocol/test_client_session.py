@@ -88,6 +88,17 @@ def test_the_tree_stays_within_its_bound_and_within_the_answer():
     assert len(short.propose(2, chain).nodes) == 1
 
 
+def test_a_view_shows_no_position_that_the_target_does_not_have():
+    session = opened(prompt=range(12), vocab_size=12, context=16, max_nodes=64)
+    grow = session.propose(12, [Proposal(-i, 3, 0.0) for i in range(10)])
+    assert max(node.position for node in session.view().nodes) == 15
+    # The last position has room for the token that the pass itself brings, so no node of it can be committed.
+    assert [node.id for node in grow.nodes] == [1, 2, 3]
+    session.receive(Commit(0, 12, (3,)))
+    assert session.propose(13, [Proposal(4, 5, 0.0), Proposal(5, 5, 0.0)]) is None
+    assert max(node.position for node in session.view().nodes) == 15
+
+
 def test_a_group_that_does_not_fit_the_tree_is_left_out_whole():
     draw = Draw((3, 4, 5), (1, 1, 1))
     above = [Proposal(0, token, -1.0, draw) for token in (3, 4)]

@@ -49,6 +49,16 @@ def test_a_drafted_level_meets_the_target_in_the_next_pass(idle):
     assert run_pass(server, [5, 2, 3]).replies == (Commit(0, 4, (5, 2, 3)),)
 
 
+def test_the_view_shows_no_position_that_the_target_does_not_have():
+    server = assisted(context=8)
+    view = server.server_draft_view(in_pass=False)
+    server.add_server_draft(0, view, [Proposal(-depth, 5, -0.1) for depth in range(6)])
+    assert max(node.position for node in server.server_draft_view(in_pass=False).nodes) == 7
+    server.receive(grow(4, (1, 0, 2, -0.1), *((id_, id_ - 1, 2, -0.1) for id_ in range(2, 7))), 1.0)
+    assert max(node.position for node in server.tree.nodes()) == 7
+    assert server.tree.last_id == 6
+
+
 def test_the_view_says_how_the_target_will_choose():
     sampling = Sampling(0.8, top_k=3, seed=5)
     server = assisted(settings=Settings(20, rule="coupled", sampling=sampling))

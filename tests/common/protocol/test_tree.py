@@ -1,5 +1,6 @@
 """The identity rule: both sides hold one tree, whatever was in flight when tokens were committed."""
 
+import math
 import random
 
 import pytest
@@ -25,12 +26,13 @@ def paths(tree: TokenTree) -> set[tuple[int, ...]]:
 
 
 @settings(max_examples=500, deadline=None)
-@given(seed=st.integers(0, 2**31), vocab=st.integers(2, 4))
-def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab):
+@given(seed=st.integers(0, 2**31), vocab=st.integers(2, 4), limit=st.sampled_from([5, math.inf]))
+def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab, limit):
     """The client grows while commits travel down and Grows travel up; once all have arrived, both hold the same nodes.
     So nodes under a bonus token survive the commit that chose it."""
     draw = random.Random(seed)
     client, server = TokenTree([1]), TokenTree([1])
+    client.limit = server.limit = limit
     up: list[Grow] = []
     down: list[list[int]] = []
 
@@ -70,6 +72,7 @@ def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab):
         client_receives()
     assert client.tokens == server.tokens
     assert paths(client) == paths(server)
+    assert max(map(len, paths(client)), default=0) <= limit
     assert len(client) == len(paths(client))
     assert len(server) == len(paths(server))
 

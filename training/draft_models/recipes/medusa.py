@@ -112,7 +112,8 @@ class MedusaRecipe:
         if moment.share < HEADS_ONLY_SHARE:
             with torch.no_grad():
                 hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
-            return self._heads_loss(batch, hidden, head_of(model))
+            # Heads that share the target's would train it; so far it is the frozen one's.
+            return self._heads_loss(batch, hidden, self._target.head)
         hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
         own = cross_entropy(head_of(model)(hidden[batch.learn]).float(), batch.targets)
         heads = self._heads_loss(batch, hidden, head_of(model))

@@ -75,14 +75,16 @@ def test_one_prompt_is_enough_to_measure(target):
     assert measure(build(target), target, PROMPTS[:1], 8).accept_length >= 1
 
 
-def test_medusa_2_first_leaves_the_target_alone_and_then_trains_it(tmp_path, target):
-    recipe, batch = build(target, train_target=True), random_batch(target)
+@pytest.mark.parametrize("shared_head", [False, True])
+def test_medusa_2_first_leaves_the_target_alone_and_then_trains_it(tmp_path, target, shared_head):
+    recipe, batch = build(target, train_target=True, shared_head=shared_head), random_batch(target)
     given = target.model.state_dict()
     assert recipe.tuning.rate_scales == {"draft.": 4.0}
     first = lose(recipe, target, batch, Moment(0, 10))
     first.total.backward()
     backbone = recipe.module["target"]
-    assert all(parameter.grad is None for parameter in backbone.model.parameters())
+    assert all(parameter.grad is None for parameter in backbone.parameters())
+    assert any(parameter.grad is not None for parameter in recipe.draft.parameters())
     torch.testing.assert_close(first.total.detach(), expected_loss(recipe, target, batch), rtol=1e-4, atol=1e-4)
     later = lose(recipe, target, batch, Moment(int(10 * HEADS_ONLY_SHARE), 10))
     later.total.backward()

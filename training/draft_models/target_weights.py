@@ -6,6 +6,7 @@ What may live here: copying weights. It may not know any draft kind, losses or b
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -63,10 +64,12 @@ def copy_linear(ours: nn.Linear, theirs: Any, model: Any) -> None:
 
 @torch.no_grad()
 def copy_norm(ours: Any, theirs: Any) -> None:
-    """Copies what a norm multiplies by, which some families keep less one."""
-    weight = getattr(theirs, "weight", None)
-    if weight is None or weight.shape != ours.weight.shape:
+    """Copies what a norm multiplies by, which some families keep less one: found in float32, as bfloat16 rounds that
+    sum."""
+    if getattr(theirs, "weight", None) is None or theirs.weight.shape != ours.weight.shape:
         return
-    gain = theirs(torch.ones_like(weight))
+    norm = deepcopy(theirs).float()
+    weight = norm.weight
+    gain = norm(torch.ones_like(weight))
     is_less_one = torch.allclose(gain, 1 + weight, rtol=1e-3, atol=1e-3)
     ours.weight.copy_(1 + weight if is_less_one else weight)

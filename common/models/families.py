@@ -89,16 +89,26 @@ def head_size(config: Any) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
+def key_value_heads(config: Any) -> int:
+    """Of one layer; families that group no heads have no name for them."""
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
+def feed_forward_width(config: Any) -> int:
+    """Numbers between the two halves of a feed-forward part; GPT-2's name is `n_inner`, and null stands for four times
+    the hidden size."""
+    stated = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None)
+    return int(stated or 4 * config.hidden_size)
+
+
 def key_width(config: Any) -> int:
     """E_kv: numbers of one layer's keys of one token, all key/value heads together."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     if getattr(config, "qk_nope_head_dim", None):  # latent attention, whose keys are kept as the attention gets them
-        return int(heads) * int(config.qk_nope_head_dim + config.qk_rope_head_dim)
-    return int(heads) * head_size(config)
+        return key_value_heads(config) * int(config.qk_nope_head_dim + config.qk_rope_head_dim)
+    return key_value_heads(config) * head_size(config)
 
 
 def value_width(config: Any) -> int:
     """Numbers of one layer's values of one token; those of latent attention are of another width than its keys."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     own = getattr(config, "v_head_dim", None)
-    return int(heads) * int(own) if own else key_width(config)
+    return key_value_heads(config) * int(own) if own else key_width(config)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from common.draft_models.layers import LayerShape
-from common.models.families import head_size
+from common.models.families import feed_forward_width, head_size, key_value_heads
 from common.models.parts import layers_of
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
@@ -22,9 +22,9 @@ def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape
     return LayerShape(
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
+        kv_heads=key_value_heads(config),
         head_dim=head_size(config),
-        intermediate=config.intermediate_size,
+        intermediate=feed_forward_width(config),
         rope_base=float(rope.get("rope_theta", 10_000.0)),
         epsilon=float(epsilon),
         input_norm=input_norm,

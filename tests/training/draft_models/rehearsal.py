@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig
 
-from tests.families import make_checkpoint
+from tests.families import make_checkpoint, make_tokenizer
 from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.recipe import Batch, Evaluation, LossParts, Moment, Recipe, RoundsSize
 
@@ -13,6 +14,14 @@ PROMPTS = [[11, 45, 7, 201], [99, 45, 7, 3, 8, 120], [17, 33, 5]]
 
 def random_target(folder: Path, family: str = "llama", dtype: str = "float32") -> FrozenTarget:
     return load_target(str(make_checkpoint(folder / "target", family)), torch.device("cpu"), dtype)
+
+
+def target_of(folder: Path, config: PreTrainedConfig) -> FrozenTarget:
+    """A random target of any family that transformers knows."""
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    return load_target(str(folder), torch.device("cpu"), "float32")
 
 
 def random_batch(target: FrozenTarget, rows: int = 3, columns: int = 24, seed: int = 0) -> Batch:

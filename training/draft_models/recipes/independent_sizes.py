@@ -12,7 +12,8 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from common.models.checkpoint import load_config
-from common.models.families import head_size
+from common.models.families import feed_forward_width, head_size, key_value_heads
+from common.models.parts import layers_of
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
 
@@ -59,12 +60,14 @@ def _config(target: FrozenTarget, layers: int, hidden: int) -> PreTrainedConfig:
     like: Any = target.config
     size = head_size(like)
     heads = hidden // size
-    shared = like.num_attention_heads // like.num_key_value_heads
+    shared = like.num_attention_heads // key_value_heads(like)
     config.hidden_size, config.num_hidden_layers = hidden, layers
     config.num_attention_heads, config.head_dim = heads, size
-    config.num_key_value_heads = gcd(heads, max(1, heads // shared))
-    width = like.intermediate_size * hidden / like.hidden_size
-    config.intermediate_size = max(_MULTIPLE, round(width / _MULTIPLE) * _MULTIPLE)
+    if hasattr(config, "num_key_value_heads"):
+        config.num_key_value_heads = gcd(heads, max(1, heads // shared))
+    width = feed_forward_width(like) * hidden / like.hidden_size
+    named = "n_inner" if hasattr(config, "n_inner") else "intermediate_size"
+    setattr(config, named, max(_MULTIPLE, round(width / _MULTIPLE) * _MULTIPLE))
     config.tie_word_embeddings = True
     # Of the target's last layers, which are the ones that a family treats specially.
     if getattr(config, "layer_types", None):
@@ -75,5 +78,4 @@ def _config(target: FrozenTarget, layers: int, hidden: int) -> PreTrainedConfig:
 
 
 def _layer_parameters(target: FrozenTarget) -> int:
-    body: Any = target.model.model
-    return sum(each.numel() for each in body.layers[0].parameters())
+    return sum(each.numel() for each in layers_of(target.model)[0].parameters())

@@ -2,13 +2,17 @@
 
 import pytest
 import torch
+from transformers import GPT2Config, GPTNeoXConfig
 
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.protocol.errors import MisuseError
 from tests.families import FAMILIES
-from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, target_of, train
 from training.draft_models.recipes.independent import build
 from training.draft_models.recipes.independent_sizes import count, sized_config
+
+GPT2 = {"n_embd": 48, "n_head": 6, "n_layer": 2, "vocab_size": 300}
+NEOX = {"hidden_size": 48, "num_attention_heads": 6, "num_hidden_layers": 2, "vocab_size": 300}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,22 @@ def test_sizes_keep_the_targets_proportions(target):
     assert (config.num_hidden_layers, config.hidden_size) == (1, 24)
     assert (config.num_attention_heads, config.num_key_value_heads, config.head_dim) == (3, 1, 8)
     assert config.intermediate_size == 48
+
+
+@pytest.mark.parametrize(
+    ("config", "width"),
+    [
+        (GPT2Config(**GPT2), 4 * 24),
+        (GPT2Config(**GPT2, n_inner=96), 48),
+        (GPTNeoXConfig(**NEOX, intermediate_size=96), 48),
+    ],
+)
+def test_families_with_other_names_of_sizes_keep_their_proportions(tmp_path, config, width):
+    target = target_of(tmp_path, config)
+    made = build(target, layers=1, hidden=24).module
+    biases = [each for name, each in made.named_parameters() if name.endswith("bias") and "mlp" in name]
+    assert [len(each) for each in biases] == [width, 24]
+    assert count(sized_config(target)) > count(sized_config(target, hidden=8))
 
 
 @pytest.mark.parametrize("parameters", [10_000, 20_000, 40_000])

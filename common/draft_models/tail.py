@@ -49,12 +49,12 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     total = int(parsed.num_hidden_layers)
     if not 0 <= layers <= total:
         raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer.")
-    end = _end_of(config, parsed, layers)
+    end, kept = _end_of(config, parsed, layers), range(total - layers, total)
     if not method_of(config):
-        _write_end(target, end, total - layers, out)
+        _write_end(target, end, kept, out)
         return
     with TemporaryDirectory() as folder:
-        _write_end(target, end, total - layers, Path(folder))
+        _write_end(target, end, kept, Path(folder))
         # Some methods compute on a GPU only.
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -65,11 +65,11 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     _save(out, tensors, {"format": "pt"}, plain)
 
 
-def _write_end(target: Path, end: dict[str, Any], first: int, out: Path) -> None:
+def _write_end(target: Path, end: dict[str, Any], kept: range, out: Path) -> None:
     tensors: dict[str, torch.Tensor] = {}
     metadata = {"format": "pt"}
     for file in weight_files(target):
-        held, told = _read_end(file, first)
+        held, told = _read_end(file, kept)
         tensors |= held
         metadata |= told
     _save(out, tensors, metadata, end)
@@ -103,35 +103,36 @@ def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: s
     return model
 
 
-def _read_end(file: Path, first: int) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The tensors from layer `first` on, and the file's metadata about them."""
+def _read_end(file: Path, kept: range) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors of the layers `kept` and of no layer, and the file's metadata about them."""
     try:
         with safe_open(file, framework="pt") as source:
-            names = {name: _renumbered(name, first) for name in source.keys()}  # noqa: SIM118 - it is no mapping
+            names = {name: _renumbered(name, kept) for name in source.keys()}  # noqa: SIM118 - it is no mapping
             tensors = {new: source.get_tensor(old) for old, new in names.items() if new is not None}
-            return tensors, _metadata_of(source.metadata() or {}, first)
+            return tensors, _metadata_of(source.metadata() or {}, kept)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{file} cannot be read; fetch the checkpoint again.") from error
 
 
-def _metadata_of(metadata: Mapping[str, str], first: int) -> dict[str, str]:
+def _metadata_of(metadata: Mapping[str, str], kept: range) -> dict[str, str]:
     """The metadata with tensor names of the tail: some quantisation methods store entries and lists by tensor name."""
-    described = {_renumbered(name, first): text for name, text in metadata.items()}
+    described = {_renumbered(name, kept): text for name, text in metadata.items()}
     for name, text in described.items():
         if text.startswith("["):
-            described[name] = json.dumps([new for each in json.loads(text) if (new := _renumbered(each, first))])
+            described[name] = json.dumps([new for each in json.loads(text) if (new := _renumbered(each, kept))])
     return {name: text for name, text in described.items() if name is not None}
 
 
-def _renumbered(name: str, first: int) -> str | None:
-    """The tensor's name in the tail, None where it belongs to an earlier layer or to a draft model."""
+def _renumbered(name: str, kept: range) -> str | None:
+    """The tensor's name in the tail, None where it belongs to an earlier layer or to a draft model: Medusa's, or what
+    checkpoints hold as layers behind the last one to predict several tokens."""
     if name.startswith(_NOT_THE_TARGETS):
         return None
     layer = _LAYER.fullmatch(name)
     if layer is None:
         return name
-    index = int(layer[2]) - first
-    return f"{layer[1]}.{index}.{layer[3]}" if index >= 0 else None
+    index = int(layer[2])
+    return f"{layer[1]}.{kept.index(index)}.{layer[3]}" if index in kept else None
 
 
 def _per_layer(config: Mapping[str, Any], total: int, layers: int) -> dict[str, list[Any]]:

@@ -94,6 +94,19 @@ def test_what_a_file_says_of_its_tensors_stays_with_them(tmp_path):
     assert told == {"format": "pt", "tensor_names": json.dumps(names[:1]), names[0]: '{"_type": "Int8Tensor"}'}
 
 
+@pytest.mark.parametrize("layers", [0, 2])
+def test_a_tail_leaves_out_layers_behind_the_last_that_predict_further_tokens(tmp_path, layers):
+    target = make_checkpoint(tmp_path / "target", "llama", layers=3)
+    tensors = load_file(target / "model.safetensors")
+    further = {name.replace(".2.", ".3."): each.clone() for name, each in tensors.items() if ".2." in name}
+    save_file(tensors | further, target / "model.safetensors", metadata={"format": "pt"} | dict.fromkeys(further, "{}"))
+    write_tail(target, layers, tmp_path / "tail")
+    with safe_open(tmp_path / "tail" / "model.safetensors", framework="pt") as file:
+        names = [*file.keys(), *file.metadata()]
+    assert {int(name.split(".")[2]) for name in names if "layers" in name} == set(range(layers))
+    assert furthest_logits(target, tmp_path / "tail", layers) < 1e-10
+
+
 def test_a_tail_deeper_than_the_target_or_the_file_is_refused(target, tmp_path):
     with pytest.raises(CheckpointError, match="has 4 layers"):
         write_tail(target, 5, tmp_path)

@@ -133,12 +133,12 @@ class DecoderLayer(nn.Module):
         out: torch.Tensor = x + self.down_proj(functional.silu(self.gate_proj(normed)) * self.up_proj(normed))
         return out
 
-    def _keys_values(self, normed: torch.Tensor, turn: "_Turn") -> tuple[torch.Tensor, torch.Tensor]:
+    def _keys_values(self, normed: torch.Tensor, turn: "Turn") -> tuple[torch.Tensor, torch.Tensor]:
         dim = self.shape.head_dim
         return turn(self.k_norm(_split(self.k_proj(normed), dim))), _split(self.v_proj(normed), dim)
 
-    def _turn(self, positions: torch.Tensor) -> "_Turn":
-        return _Turn(positions, self.shape)
+    def _turn(self, positions: torch.Tensor) -> "Turn":
+        return Turn(positions, self.shape)
 
 
 class ResidualBlock(nn.Module):
@@ -173,7 +173,7 @@ class CrossAttention(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
         """`[B, T, E]` from `x [B, T, E]` at `positions [B, T]`, over `keys_values`, `[B, K, S, D]` each."""
-        turn = _Turn(positions, self.shape)
+        turn = Turn(positions, self.shape)
         queries = turn(_split(self.q_proj(self.input_norm(x)), self.shape.head_dim))
         out: torch.Tensor = x + self.o_proj(attention(queries, *keys_values))
         return out
@@ -216,7 +216,7 @@ def beside(others: tuple[torch.Tensor, torch.Tensor], attention: Attention) -> A
     return attend
 
 
-class _Turn:
+class Turn:
     """Rotary positions (Su et al. 2021) in Llama's layout, of heads `[B, H, T, D]` at `positions [B, T]`."""
 
     def __init__(self, positions: torch.Tensor, shape: LayerShape):

@@ -6,15 +6,17 @@ What may live here: the sizes, the forward and the saving of this kind. It may n
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
+from transformers import DynamicCache
 
 from common.draft_models.exporters import LastKeyValuesExporter, StateExporter
 from common.draft_models.glide import KIND, GlideConfig, GlideDraft, GlideLayer, save_glide
-from common.draft_models.layers import LayerShape, masked_attention
+from common.draft_models.layers import LayerShape, Turn, masked_attention
 from common.drafters.glide import GlideNetwork
 from common.models.decoder import CausalLm
 from common.models.families import value_width
@@ -30,6 +32,12 @@ from training.draft_models.recipe import Batch, FeatureNeeds, Features
 from training.draft_models.target_weights import copy_attention, copy_feed_forward, copy_linear, copy_norm
 
 # Shape letters: R rows, T columns, K key/value heads, D their size, E hidden size.
+
+_FAR = 997
+"""A position that turns most numbers of a head a good way."""
+
+_ROUNDING = 0.05
+"""The part of a key by which bfloat16 may move it, and some more."""
 
 
 class GlideRecipe(DecoderRecipe):
@@ -80,21 +88,53 @@ def build(
 def _shape(target: FrozenTarget, size: DecoderSize) -> LayerShape:
     """Queries must be turned as the target's keys are."""
     try:
-        base, scaling = read_rope(target.config.to_dict())
+        base, scaling = read_rope(_of_last_layer(target.config.to_dict()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise MisuseError(
-            f"a glide draft turns its queries as {target.name} turns its keys, which is done there in a way that is "
-            "not known here; train eagle3 or another kind"
-        ) from error
+        raise _turned_otherwise(target) from error
     if value_width(target.config) != target.key_value_size:
         raise MisuseError(
             f"a glide draft attends to the target's keys and values, which have different widths in {target.name}; "
             "train eagle3 or another kind"
         )
-    layer = target_layer(target)
+    layer = replace(target_layer(target), rope_base=base, rope_scaling=scaling)
+    if not _turns_alike(target, layer):
+        raise _turned_otherwise(target)
     across = 2 * layer.hidden * layer.heads * layer.head_dim
     fitted = fitted_layer(target, size.layers, size.size, beside=size.layers * across)
     return replace(fitted, rope_base=base, rope_scaling=scaling)
+
+
+def _turned_otherwise(target: FrozenTarget) -> MisuseError:
+    return MisuseError(
+        f"a glide draft turns its queries as {target.name} turns its keys, which is done there in a way that is "
+        "not known here; train eagle3 or another kind"
+    )
+
+
+def _of_last_layer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration with the rotary positions of the last layer's type, where each type has its own."""
+    own = (config.get("rope_parameters") or {}).get((config.get("layer_types") or [None])[-1])
+    return {**config, "rope_parameters": own} if isinstance(own, Mapping) else config
+
+
+@torch.no_grad()
+def _turns_alike(target: FrozenTarget, shape: LayerShape) -> bool:
+    """Whether keys of the target's last layer are turned as `shape` says. That is measured, because configurations do
+    not say which numbers of a head are turned together, or that a layer turns none. A token alone attends to itself
+    alone, so that its keys at two positions differ in how they are turned and in nothing else."""
+    first, far = (torch.tensor([[at]], device=target.device) for at in (0, min(_FAR, target.context - 1)))
+    wanted, turned = Turn(first, shape)(_last_keys(target, far)), Turn(far, shape)(_last_keys(target, first))
+    return bool((turned - wanted).norm() <= _ROUNDING * wanted.norm())
+
+
+def _last_keys(target: FrozenTarget, positions: torch.Tensor) -> torch.Tensor:
+    """Of the last layer, float32 `[1, K, 1, D]`, of one token alone at `positions [1, 1]`."""
+    body, cache = stack_of(target.model), DynamicCache()
+    token = torch.full_like(positions, target.config.vocab_size // 2)
+    body(input_ids=token, position_ids=positions, past_key_values=cache, use_cache=True)
+    layers: Any = cache.layers
+    keys: torch.Tensor = layers[-1].keys.float()
+    return keys
 
 
 @torch.no_grad()

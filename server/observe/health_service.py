@@ -27,6 +27,9 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             await context.abort(grpc.StatusCode.NOT_FOUND, "only the health of the whole server is told")
         return self._state
 
+    async def List(self, request: health_pb2.HealthListRequest, context: Any) -> health_pb2.HealthListResponse:  # noqa: N802
+        return health_pb2.HealthListResponse(statuses={_WHOLE_SERVER: self._state})
+
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
         is_known = request.service == _WHOLE_SERVER
         await context.write(self._state if is_known else _States(status=_States.SERVICE_UNKNOWN))

@@ -30,6 +30,7 @@ _STALL_SECONDS = 30.0
 
 _KINDS = {
     f"{_OPEN_TO_ALL}Check": CallKind.HEALTH_CHECK,
+    f"{_OPEN_TO_ALL}List": CallKind.HEALTH_CHECK,
     f"{_OPEN_TO_ALL}Watch": CallKind.HEALTH_WATCH,
     f"/{SERVICE_NAME}/FetchBundle": CallKind.FETCH,
     f"/{SERVICE_NAME}/Generate": CallKind.OPENING,

@@ -4,7 +4,9 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from common.address import parse_address
 from common.protocol.errors import MisuseError
@@ -26,6 +28,18 @@ async def test_a_server_serves_until_it_goes_away(target: Path) -> None:
     await parts.server.stop(0)
     with pytest.raises(LinkError, match="cannot be reached"):
         await is_serving(parts.address)
+
+
+async def test_the_list_has_the_whole_server_alone(target: Path) -> None:
+    states = health_pb2.HealthCheckResponse
+    parts = assemble(options_for(target))
+    await parts.server.start()
+    async with grpc.aio.insecure_channel(str(parts.address)) as channel:
+        ask = health_pb2_grpc.HealthStub(channel).List
+        assert (await ask(health_pb2.HealthListRequest())).statuses == {"": states(status=states.SERVING)}
+        parts.health.go_away()
+        assert (await ask(health_pb2.HealthListRequest())).statuses == {"": states(status=states.NOT_SERVING)}
+    await parts.server.stop(0)
 
 
 async def test_no_token_is_asked_for_but_a_certificate_is_checked(target: Path, tmp_path: Path) -> None:

@@ -96,6 +96,17 @@ async def test_clients_without_a_token_get_no_place_where_a_token_is_asked_for(
         await _all_gone(pools)
 
 
+@pytest.mark.parametrize("method", ["Check", "List"])
+async def test_health_checks_have_a_pool_of_their_own(method: str, target: Path, pools: CallPools) -> None:
+    larger = bytes(LIMITS[CallKind.HEALTH_CHECK].request_bytes + 1)
+    async with running(options_for(target)) as server, connected(server.address) as connection:
+        await connection.say(await connection.call(f"/grpc.health.v1.Health/{method}"), larger, last=True)
+        async with asyncio.timeout(60):
+            while connection.standing:
+                await asyncio.sleep(0.01)
+    assert pools.refused == {(CallKind.HEALTH_CHECK, CallRefusal.SIZE): 1}
+
+
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Mapping[CallKind, object]:
     """A server with short time-outs."""

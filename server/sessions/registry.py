@@ -79,7 +79,7 @@ class SessionRegistry:
         key = listener.client, opened.session
         entry, is_new = self._entries.get(key), False
         if entry is not None:
-            self._check_reopening(entry, listener, opened, now)
+            self._evict_all(self._evicted_for_reopening(entry, opened, now), now)
             replies = self._reopen(entry, listener, opened, now)
         elif (entry := self.leases.take(key)) is not None:
             replies = self._resume(entry, listener, opened, now)
@@ -88,8 +88,7 @@ class SessionRegistry:
             replies = session.opening_replies()
             running = self._running()
             evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
-            self._evict_all(evicted, now)
-            self._free_session(listener.client, now)
+            self._free_session(listener.client, evicted, now)
             sequence = self._prefixes.new_sequence(key)
             entry, is_new = SessionEntry(session, sequence, listener, served, opened.state), True
             self._entries[key] = entry
@@ -108,10 +107,9 @@ class SessionRegistry:
 
     def _resume(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
         try:
-            if entry.is_running:
-                self._evict_all(self._admission.evicted_for_return(self._running(), now), now)
-            self._check_reopening(entry, listener, opened, now)
-            self._free_session(listener.client, now)  # last, because it may evict another session
+            evicted = self._admission.evicted_for_return(self._running(), now) if entry.is_running else []
+            evicted += self._evicted_for_reopening(entry, opened, now, evicted)
+            self._free_session(listener.client, evicted, now)
             replies = self._reopen(entry, listener, opened, now)
         except RefusalError:
             self.leases.add(entry, now)
@@ -122,14 +120,18 @@ class SessionRegistry:
         self._entries[entry.key] = entry
         return replies
 
-    def _check_reopening(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> None:
-        """Raises PeerError for an invalid Open, and RefusalError where it begins another answer and there is no room
-        for that."""
+    def _evicted_for_reopening(
+        self, entry: SessionEntry, opened: Open, now: float, leaving: Collection[SessionEntry] = ()
+    ) -> list[SessionEntry]:
+        """The sessions to evict, beside those that are `leaving`, where an Open begins another answer.
+
+        Raises PeerError for an invalid Open, and RefusalError where there is no room for the answer.
+        """
         check_open(opened, self._terms)
-        if not entry.session.resumes(opened):
-            running = self._running(besides=entry)
-            evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
-            self._evict_all(evicted, now)
+        if entry.session.resumes(opened):
+            return []
+        running = [each for each in self._running(besides=entry) if each not in leaving]
+        return self._admission.evicted_for_answer(entry.client, opened.tokens, opened.settings, running, now)
 
     def _reopen(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.
@@ -148,10 +150,14 @@ class SessionRegistry:
             self._accounting.answer_began(entry, len(opened.tokens) - known, now)
         return replies
 
-    def _free_session(self, client: str, now: float) -> None:
-        """Makes room for one more session of that client. Raises RefusalError where there is none."""
-        everywhere = [entry for registry in self._peers for entry in registry.entries]
+    def _free_session(self, client: str, leaving: Collection[SessionEntry], now: float) -> None:
+        """Evicts those that are `leaving`, and makes room for one more session of that client.
+
+        Raises RefusalError where there is none, and evicts nobody.
+        """
+        everywhere = [entry for registry in self._peers for entry in registry.entries if entry not in leaving]
         entry = self._admission.session_to_evict(client, everywhere, now)
+        self._evict_all(leaving, now)
         if entry is not None:
             next(registry for registry in self._peers if registry.is_connected(entry))._make_way(entry, now)
         while self._held_everywhere >= self._limits.max_sessions:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from common.protocol.messages import Settings
+from common.protocol.messages import FailureCode, Settings
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of, renewed
 from tests.server.fake_target import FakeTarget, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset())
 ROUNDS = Settings(max_new_tokens=300, idle="lockstep")
-SHORT = Settings(max_new_tokens=20)
+LONG, SHORT = Settings(max_new_tokens=300), Settings(max_new_tokens=20)
 
 
 class TimedSessions:
@@ -29,6 +29,16 @@ class TimedSessions:
         asking = Client(self.sessions, name, client=client)
         asking.say(asking.session.open(prompt_of(len(name), length), settings), self.now)
         return asking
+
+    def leaves(self, client: Client) -> None:
+        self.sessions.leave(client, self.now)
+        client.session.lost()
+
+    def comes_back(self, client: Client) -> Client:
+        back = renewed(client)
+        for message in back.session.reopen():
+            back.say(message, self.now)
+        return back
 
     def go_on(self, seconds: float, *clients: Client) -> None:
         end = self.now + seconds
@@ -98,6 +108,62 @@ def test_a_place_is_taken_from_nobody_where_that_would_not_help() -> None:
     assert timed.asks("too long", 90, SHORT).failed is not None
     assert not waiting.ended
     assert not busy.ended
+
+
+def test_who_may_have_no_more_sessions_takes_no_place_from_another() -> None:
+    timed = TimedSessions(quotas={"bob": Allowance(max_sessions=1)}, max_running=2)
+    waiting = timed.asks("waiting", 3, ROUNDS)
+    timed.asks("the only one", 3, LONG, client="bob")
+    timed.go_on(1.0)
+    newcomer = timed.asks("another", 3, SHORT, client="bob")
+    assert newcomer.failed is not None
+    assert newcomer.failed.code is FailureCode.QUOTA
+    assert not waiting.ended
+
+
+def test_who_comes_back_to_all_its_sessions_takes_no_place_from_another() -> None:
+    timed = TimedSessions(quotas={"bob": Allowance(max_sessions=1)}, max_running=1)
+    away = timed.asks("away", 3, LONG, client="bob")
+    timed.leaves(away)
+    waiting = timed.asks("waiting", 3, ROUNDS)
+    timed.leaves(waiting)
+    timed.asks("the only one", 3, LONG, client="bob")
+    waiting = timed.comes_back(waiting)
+    timed.go_on(1.0, waiting)
+    back = timed.comes_back(away)
+    assert back.failed is not None
+    assert back.failed.code is FailureCode.QUOTA
+    assert not waiting.ended
+
+
+def test_who_comes_back_with_a_question_to_all_its_sessions_takes_no_place_from_another() -> None:
+    timed = TimedSessions(quotas={"bob": Allowance(max_sessions=1)}, max_running=2)
+    away = timed.asks("away", 3, SHORT, client="bob")
+    timed.go_on(2.0, away)
+    timed.leaves(away)
+    timed.asks("the only one", 3, LONG, client="bob")
+    waiting = timed.asks("waiting", 3, ROUNDS)
+    timed.go_on(1.0, waiting)
+    back = renewed(away)
+    back.say(back.session.extend(back.session.tree.frontier, [7, 8], SHORT), timed.now)
+    assert back.failed is not None
+    assert back.failed.code is FailureCode.QUOTA
+    assert not waiting.ended
+
+
+def test_who_comes_back_with_another_question_takes_the_places_of_all_who_wait() -> None:
+    """One for coming back, another for the question."""
+    timed = TimedSessions(max_running=1)
+    away = timed.asks("away", 3, LONG)
+    timed.leaves(away)
+    first = timed.asks("the first", 3, ROUNDS)
+    timed.leaves(first)
+    second = timed.asks("the second", 3, ROUNDS)
+    first = timed.comes_back(first)
+    timed.go_on(1.0, first, second)
+    away.session.extend(away.session.tree.frontier, [7, 8], SHORT)
+    assert timed.comes_back(away).failed is None
+    assert (first.ended, second.ended) == (True, True)
 
 
 def test_a_long_prompt_is_let_in_by_its_age() -> None:

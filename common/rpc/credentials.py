@@ -127,8 +127,10 @@ def _key_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
 
 def _authority(path: Path) -> bytes:
     authority = _read(path, "the certificate authority")
+    # Comments around certificates may be in any encoding; a backslash within one makes it invalid.
+    text = authority.decode("ascii", errors="backslashreplace")
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authority.decode("ascii"))
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError) as error:
         raise MisuseError(f"{path} holds no PEM certificate") from error
     return authority

@@ -45,6 +45,17 @@ def test_broken_and_mismatched_files_are_refused(tmp_path: Path) -> None:
         client_credentials(ClientTls(certificate=certificate))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_only_certificates_count_in_a_file_of_authorities(encoding: str, tmp_path: Path) -> None:
+    certificate = issue(tmp_path, ["127.0.0.1"], [], 1, datetime.now(UTC)).authority.read_bytes()
+    bundle, comment = tmp_path / "bundle.pem", "# Autorité à nous\n".encode(encoding)
+    bundle.write_bytes(comment + certificate + comment + certificate)
+    client_credentials(ClientTls(bundle))
+    bundle.write_bytes(certificate.replace(b"\n", "\né".encode(encoding)))
+    with pytest.raises(MisuseError, match="no PEM certificate"):
+        client_credentials(ClientTls(bundle))
+
+
 def test_tokens_come_from_files(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("  s3cret\n")

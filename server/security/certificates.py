@@ -73,7 +73,7 @@ def issue(out: Path, hosts: Sequence[str], clients: Sequence[str], days: int, no
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = _authority(out, now)
-        end = now + timedelta(days=days)
+        end = (now + timedelta(days=days)).replace(microsecond=0)  # a certificate has whole seconds
         if end > authority.certificate.not_valid_after_utc:
             last = authority.certificate.not_valid_after_utc.date()
             raise MisuseError(f"the authority in {out} ends on {last}; ask for fewer --days or name another --out")

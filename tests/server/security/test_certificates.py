@@ -128,6 +128,20 @@ def test_nothing_outlives_its_authority(tmp_path: Path) -> None:
     issue(tmp_path, (), ("bob",), 9, NOW)
 
 
+def test_what_is_made_with_its_authority_may_last_as_long(tmp_path: Path) -> None:
+    issued = made(tmp_path, days=AUTHORITY_DAYS, now=NOW.replace(microsecond=1))
+    assert issued.server is not None
+    authority = x509.load_pem_x509_certificate(issued.authority.read_bytes())
+    for pair in (issued.server, *issued.clients):
+        assert read(pair).not_valid_after_utc == authority.not_valid_after_utc
+
+
+def test_the_command_takes_as_many_days_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("certs", "--out", str(tmp_path / "out"), "--host", "127.0.0.1", "--days")
+    assert run(monkeypatch, *asked, str(AUTHORITY_DAYS + 1)) == 2
+    assert run(monkeypatch, *asked, str(AUTHORITY_DAYS)) == 0
+
+
 def test_advice_is_the_commands_to_type(tmp_path: Path) -> None:
     out = tmp_path / "a folder"
     serve, ask = commands_in(advice(made(out, "gpu.example.org"), ("gpu.example.org",)))

@@ -91,6 +91,12 @@ class Plan:
         return len(self.replicas) == self.wanted and self._all_serve
 
     @property
+    def is_steady(self) -> bool:
+        """Whether each of those that are wanted serves or has failed, so that none starts or drains."""
+        states = (State.SERVING, State.FAILED)
+        return len(self.replicas) == self.wanted and all(each.state in states for each in self.replicas.values())
+
+    @property
     def is_updating(self) -> bool:
         return any(each.round < self.updates for each in self.replicas.values())
 

@@ -268,14 +268,16 @@ class Supervisor:
 
     async def _scale(self) -> None:
         serving, pages, now = self.plan.numbers(State.SERVING), await self._pages(), self._clock()
-        if not self.plan.is_settled or self.plan.is_updating or self.plan.is_ending:
+        if not self.plan.is_steady or self.plan.is_updating or self.plan.is_ending:
             return
         if not set(serving) == set(pages) == set(self.plan.numbers(State.SERVING)):
             self._scaling = replace(self._scaling, idle_since_s=None)  # one that does not answer may be busy
             return
-        load = load_of(pages)
-        self._scaling, wanted = self._scaling.after(load, self._bounds, self.plan.wanted, now)
-        if wanted != self.plan.wanted:
+        # One that has failed serves nobody, and keeps its number and its devices.
+        failed = len(self.plan.numbers(State.FAILED))
+        bounds = replace(self._bounds, most=self._bounds.most - failed)
+        self._scaling, working = self._scaling.after(load_of(pages), bounds, len(serving), now)
+        if (wanted := working + failed) != self.plan.wanted:
             why = "answers wait" if wanted > self.plan.wanted else "replicas are idle"
             self._say(f"{_NAME}{wanted} replicas in place of {self.plan.wanted}: {why}")
             self.plan = self.plan.resized(wanted)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from common.address import Address
+from common.programs.command_line import MISUSE
 from common.protocol.errors import MisuseError
 from server.supervisor import supervisor as supervisor_module
 from server.supervisor.plan import MOST_RESTARTS, MOST_SILENCES
@@ -97,6 +98,11 @@ class Fleet:
 
     async def is_ready(self) -> None:
         await self.until(lambda: [line for line in self.said if line.startswith("ready on ")])
+
+    async def reads_loads(self, times: int, interval_s: float) -> None:
+        for _ in range(times):
+            self.now += interval_s
+            await asyncio.sleep(0.01)
 
     async def ended(self) -> None:
         self.supervisor.end()
@@ -242,6 +248,35 @@ async def test_answers_that_wait_get_another_replica() -> None:
     await fleet.ended()
 
 
+async def test_one_that_failed_for_good_is_made_up_for_by_another_up_to_the_most() -> None:
+    fleet = Fleet(Bounds(2, 3, 8))
+    await fleet.is_ready()
+    fleet.replicas[0].code = MISUSE
+    await fleet.until(lambda: fleet.replicas[0].is_closed)
+    fleet.replicas[1].waiting = 3
+    await fleet.reads_loads(10, UP_AFTER_S / 4)
+    assert [each.address.port for each in fleet.replicas] == [7070, 7071, 7072]
+    assert "outriderd: 3 replicas in place of 2: answers wait" in fleet.said
+    fleet.replicas[2].waiting = 3
+    await fleet.reads_loads(10, UP_AFTER_S / 4)
+    assert len(fleet.replicas) == 3
+    await fleet.ended()
+
+
+@pytest.mark.parametrize(("running", "drained"), [(8, 0), (4, 1)])
+async def test_one_that_failed_for_good_is_not_what_makes_another_superfluous(running: int, drained: int) -> None:
+    fleet = Fleet(Bounds(1, 3, 8))
+    await fleet.is_ready()
+    fleet.supervisor.plan = fleet.supervisor.plan.resized(3)
+    await fleet.until(lambda: fleet.supervisor.plan.is_settled)
+    fleet.replicas[0].code = MISUSE
+    await fleet.until(lambda: fleet.replicas[0].is_closed)
+    fleet.replicas[1].written = f"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n"
+    await fleet.reads_loads(10, DOWN_AFTER_S / 4)
+    assert [each.drains for each in fleet.replicas] == [0, 0, drained]
+    await fleet.ended()
+
+
 async def test_a_page_that_is_none_ends_nothing_and_is_left_out() -> None:
     fleet = Fleet(Bounds(2, 3, 8))
     await fleet.is_ready()
@@ -309,13 +344,9 @@ async def test_a_replica_whose_page_is_missing_is_not_idle() -> None:
     fleet.supervisor.plan = fleet.supervisor.plan.resized(2)
     await fleet.until(lambda: len(fleet.said) and sum("serves on" in line for line in fleet.said) == 2)
     fleet.replicas[1].written = "<html>"
-    for _ in range(10):
-        fleet.now += DOWN_AFTER_S / 4
-        await asyncio.sleep(0.01)
+    await fleet.reads_loads(10, DOWN_AFTER_S / 4)
     assert [each.drains for each in fleet.replicas] == [0, 0]
     fleet.replicas[1].written = None
-    for _ in range(10):
-        fleet.now += DOWN_AFTER_S / 4
-        await asyncio.sleep(0.01)
+    await fleet.reads_loads(10, DOWN_AFTER_S / 4)
     assert sum(each.drains for each in fleet.replicas) == 1
     await fleet.ended()

@@ -5,10 +5,13 @@ Nothing is counted together: each replica enforces whole quotas. It may not know
 
 import asyncio
 import logging
+import os
+from hashlib import blake2b
 from pathlib import Path
 
 from common.address import Address, parse_destination
 from common.protocol.errors import MisuseError
+from common.rpc.description_checks import MOST_REPLICAS
 
 INTERVAL_S = 0.5
 """From one look at the file to the next."""
@@ -17,11 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 class ListedFleet:
-    """While the file cannot be read, clients are told what it said before."""
+    """While the file cannot be read, clients are told what it said before. Of more than they take they are told some,
+    which each replica draws by a key of its own, so that its list changes only where the file does."""
 
     def __init__(self, file: Path):
         """Raises MisuseError for a file that does not list addresses."""
         self._file = file
+        self._key = os.urandom(16)
         self._is_read = True
         try:
             self.addresses = self._read()
@@ -51,4 +56,9 @@ class ListedFleet:
 
     def _read(self) -> tuple[Address, ...]:
         lines = self._file.read_text(encoding="utf-8").split()
-        return tuple(dict.fromkeys(parse_destination(line) for line in lines))
+        listed = dict.fromkeys(parse_destination(line) for line in lines)
+        drawn = set(sorted(listed, key=self._rank)[:MOST_REPLICAS])
+        return tuple(each for each in listed if each in drawn)
+
+    def _rank(self, address: Address) -> bytes:
+        return blake2b(str(address).encode(), key=self._key).digest()

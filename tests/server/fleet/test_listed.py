@@ -7,6 +7,7 @@ import pytest
 
 from common.address import Address
 from common.protocol.errors import MisuseError
+from common.rpc.description_checks import MOST_REPLICAS
 from server.fleet import listed as listed_module
 from server.fleet.listed import ListedFleet
 
@@ -40,6 +41,28 @@ async def test_the_list_is_read_again_and_a_broken_one_changes_nothing(
     await until_listed(Address("gpu", 7072))
     running.cancel()
     await fleet.leave()
+
+
+async def test_of_more_replicas_than_clients_take_each_lists_others_and_keeps_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed_module, "INTERVAL_S", 0.001)
+    file, replicas = tmp_path / "replicas", [f"gpu:{port}" for port in range(1, 301)]
+    file.write_text("\n".join(replicas))
+    fleets = [ListedFleet(file) for _ in range(20)]
+    lists = [[str(address) for address in fleet.addresses] for fleet in fleets]
+    assert {len(listed) for listed in lists} == {MOST_REPLICAS}
+    assert all(listed == sorted(listed, key=replicas.index) for listed in lists)
+    assert {address for listed in lists for address in listed} == set(replicas)
+    fleet, before = fleets[0], fleets[0].addresses
+    running = asyncio.create_task(fleet.run())
+    file.write_text("\n".join(each for each in replicas if each != str(before[0])))
+    async with asyncio.timeout(20):
+        while fleet.addresses == before:
+            await asyncio.sleep(0.001)
+    assert len(fleet.addresses) == MOST_REPLICAS
+    assert set(before) - set(fleet.addresses) == {before[0]}
+    running.cancel()
 
 
 @pytest.mark.parametrize("content", [None, "gpu", "gpu:0"])

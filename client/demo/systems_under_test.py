@@ -77,8 +77,10 @@ async def systems_under_test(
 
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-demo-")))
+        # So that a prompt costs the same whatever was asked before, as on the virtual clock.
+        arguments = (*SERVER_ARGUMENTS, "--share-prefixes", "never")
         # Starting and ending are slow: all begin to before the first is awaited.
-        servers = [await stack.enter_async_context(serving(family, *SERVER_ARGUMENTS)) for _ in systems]
+        servers = [await stack.enter_async_context(serving(family, *arguments)) for _ in systems]
         for server in servers:
             stack.callback(server.ask_to_end)
         addresses = []

@@ -157,9 +157,8 @@ def make_report(measured: Sequence[LinkResult], max_new_tokens: int) -> Report:
         ],
         remarks=(
             f"{count} held-out prompts of the demo family, at most {max_new_tokens} tokens each, greedy; systems "
-            f"took turns "
-            f"prompt by prompt, each on a server of its own. Answers identical across systems and links: "
-            f"{'yes' if identical else 'NO'}.",
+            "took turns prompt by prompt, each on a server of its own, which shares no prefixes. Answers identical "
+            f"across systems and links: {'yes' if identical else 'NO'}.",
             f"Real time over the proxy: TCP is terminated, so loss is not emulated. Stated costs: {IN_WORDS}.",
             "tokens/s are sums over sums and the first token is a median; 'against cloud' and the ratio beside the "
             "first token divide these.",

@@ -48,8 +48,14 @@ class CompletionServer:
             raise DemoError(f"{self.client.base_url} does not answer ({error})") from error
 
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
-        """Greedy. A client's error is recorded in its own words."""
-        body = {"prompt": list(prompt), "n_predict": new_tokens, "temperature": 0, "stream": True}
+        """Greedy, and without K/V of the prompt before. A client's error is recorded in its own words."""
+        body = {
+            "prompt": list(prompt),
+            "n_predict": new_tokens,
+            "temperature": 0,
+            "stream": True,
+            "cache_prompt": False,
+        }
         try:
             await self._read(body, heard)
         except openai.OpenAIError as error:

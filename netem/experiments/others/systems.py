@@ -98,6 +98,7 @@ class Servers:
 async def running_servers(models: ComparedModels, most_drafted: int) -> AsyncIterator[Servers]:
     """most_drafted: tokens that llama.cpp drafts for a pass. Raises OutriderError where a server does not start."""
     ours = ["--target", str(models.target), "--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0"]
+    ours += ["--share-prefixes", "never"]  # as llama.cpp's are asked to cache no prompt
     ours += [argument for draft in models.drafts for argument in ("--draft", str(draft))]
     commands = {
         LLAMA: llama_command(models.program, models.target_gguf, None),

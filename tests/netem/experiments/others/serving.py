@@ -29,10 +29,14 @@ async def served(app: ASGIApp) -> AsyncIterator[Address]:
 
 
 def stand_in(
-    pieces: Sequence[Sequence[int]], last: dict | None, pause_s: float = 0.0, stalls: bool = False
+    pieces: Sequence[Sequence[int]],
+    last: dict | None,
+    pause_s: float = 0.0,
+    stalls: bool = False,
+    asked: list[dict] | None = None,
 ) -> Starlette:
     """Speaks as llama.cpp's server does. last: fields of its last event; None: it closes in mid-answer. stalls: it says
-    nothing more behind the pieces."""
+    nothing more behind the pieces. asked: gets the requests."""
 
     async def events() -> AsyncIterator[bytes]:
         for piece in pieces:
@@ -44,7 +48,9 @@ def stand_in(
             yield event({"index": 0, "content": "", "tokens": [], "stop": True, "stop_type": "eos", **last})
 
     async def complete(request: Request) -> StreamingResponse:
-        await request.json()
+        body = await request.json()
+        if asked is not None:
+            asked.append(body)
         return StreamingResponse(events(), media_type="text/event-stream")
 
     async def health(_: Request) -> JSONResponse:

@@ -41,6 +41,14 @@ async def test_pieces_are_heard_in_order_and_passes_are_what_was_not_accepted():
     assert 0 < heard.first_s < times[-1] <= heard.seconds
 
 
+async def test_no_answer_is_asked_for_with_what_a_prompt_before_left():
+    asked: list[dict] = []
+    async with served(stand_in([[1]], {}, asked=asked)) as address:
+        await heard_from(address)
+    expected = {"prompt": PROMPT, "n_predict": NEW_TOKENS, "temperature": 0, "stream": True, "cache_prompt": False}
+    assert asked == [expected]
+
+
 async def test_answers_share_a_connection():
     clients = set()
 

@@ -1,0 +1,46 @@
+"""The servers that are compared, as processes."""
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from client.answering import AnswerOptions
+from client.assembly import client_for
+from client.demo.asking import ask_tokens
+from client.demo.children import running
+from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import CLOUD
+from client.link.stream import Access
+from common.address import parse_destination
+from netem.experiments.others import systems as systems_module
+from netem.experiments.others.systems import ComparedModels, running_servers
+from netem.experiments.quiet import no_bar
+from tests.netem.experiments.others.models import make_llama
+
+PROMPT = [*range(40, 140)]  # more than a prefix cache takes at least
+
+
+async def test_a_prompt_that_was_asked_before_costs_our_servers_the_same_again(tmp_path, monkeypatch):
+    started = []
+
+    @asynccontextmanager
+    async def kept(*command):
+        async with running(*command) as child:
+            started.append(child)
+            yield child
+
+    @asynccontextmanager
+    async def of_others(command):
+        yield "an address"
+
+    monkeypatch.setattr(systems_module, "running", kept)
+    monkeypatch.setattr(systems_module, "running_server", of_others)
+    target, nothing = make_llama(tmp_path / "target", seed=1), Path("unused")
+    async with running_servers(ComparedModels(target, nothing, [], nothing, nothing, nothing), 8) as servers:
+        for address in (servers.outrider, servers.outrider_stated):
+            access = Access(parse_destination(address))
+            async with client_for(access, DraftChoice(), tmp_path / "cache", no_bar) as client:
+                for _ in range(2):
+                    await ask_tokens(client, PROMPT, AnswerOptions(CLOUD, 4), None)
+    summaries = [child.summary() for child in started]
+    assert [each["prefix_cache_hits"] for each in summaries] == [0, 0]
+    assert [each["prefix_cache_queries"] for each in summaries] == [2 * (len(PROMPT) - 1)] * 2

@@ -16,9 +16,10 @@ from typing import Any
 from client.answer import Answer
 from client.demo.comparison import rotations
 from client.stats import combined, per
-from common.protocol.errors import OutriderError
+from common.protocol.errors import MisuseError, OutriderError
 from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.speed.costs import VIRTUAL_COSTS
 from netem.experiments.speed.real import RealSystem, rotated, start_system
 from netem.experiments.speed.runs import CODE, Asker, Run, TimedAnswer, drawn, fault_of
@@ -128,9 +129,13 @@ class ClockComparison:
 
 
 async def measure(request: Request, advance: Advance) -> Report:
+    """Raises MisuseError where there are fewer prompts than a setting asks for."""
     workload = QUICK if request.quick else FULL
     most = max(setting.prompts for setting in workload.settings)
     testbed = await asyncio.to_thread(open_testbed, request, most)
+    if (found := len(testbed.prompts.get(CODE, ()))) < most:
+        file = find_model_paths(request).prompts
+        raise MisuseError(f"`clock` asks {most} held-out prompts for code, and {file} has {found}; add more to it")
     links: dict[str, dict[str, Any]] = {}
     for link in dict.fromkeys(setting.link for setting in workload.settings):
         advance(f"calibrating {link}", 0.0)

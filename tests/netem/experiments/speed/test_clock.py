@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.protocol.errors import OutriderError
+from common.protocol.errors import MisuseError, OutriderError
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Request
 from netem.experiments.speed import clock
-from netem.experiments.speed.clock import ClockSetting, ClockWorkload, play_virtually
+from netem.experiments.speed.clock import ClockComparison, ClockSetting, ClockWorkload, play_virtually
 from netem.experiments.speed.runs import Asker, TimedAnswer
 from netem.experiments.speed.systems import CLOUD_DECODING, EAGER
 from netem.experiments.speed.testbed import open_testbed
@@ -90,6 +90,44 @@ async def test_both_sides_are_asked_as_many_prompts_as_the_setting_says(testbed,
     assert real == 3 * virtual
     assert len(testbed.prompts["code"]) == 2
     assert compared.ratio == pytest.approx(1.0)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Makes a run of settings with so many prompts each, where so many are at hand; returns the prompts and the report.
+    Nothing is loaded or measured."""
+
+    async def measure(wanted, at_hand):
+        asked = []
+
+        async def calibrated(*_, **__):
+            return SimpleNamespace(as_dict=dict)
+
+        async def compare(testbed, request, workload, setting):
+            asked.append(testbed.prompts["code"][: setting.prompts])
+            return [ClockComparison(setting, "eager", 4.0, [4.0], late_passes=0.0, late_levels=0.0)]
+
+        def open_few(request, count):
+            return SimpleNamespace(prompts={"code": [[number] for number in range(min(count, at_hand))]})
+
+        monkeypatch.setattr(clock, "QUICK", ClockWorkload([replace(ONCE, prompts=each) for each in wanted], TOKENS))
+        monkeypatch.setattr(clock, "open_testbed", open_few)
+        monkeypatch.setattr(clock, "calibrate", calibrated)
+        monkeypatch.setattr(clock, "_compare_setting", compare)
+        return asked, await clock.measure(Request(0, quick=True), lambda *_: None)
+
+    return measure
+
+
+async def test_as_many_prompts_are_read_as_any_setting_asks(measured):
+    asked, report = await measured(wanted=(1, 3, 2), at_hand=9)
+    assert [len(prompts) for prompts in asked] == [1, 3, 2]
+    assert report.faults == []
+
+
+async def test_fewer_prompts_than_a_setting_asks_are_no_run(measured):
+    with pytest.raises(MisuseError, match=r"asks 3 held-out prompts for code, and .* has 2; add more"):
+        await measured(wanted=(1, 3), at_hand=2)
 
 
 def test_an_answer_that_is_not_sound_has_no_speed(testbed, monkeypatch):

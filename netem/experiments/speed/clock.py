@@ -223,7 +223,8 @@ def make_report(
         rows=[_row(each) for each in compared],
         remarks=(
             f"Held-out prompts for code, at most {workload.tokens} tokens each, greedy: {_prompts(workload)}; systems "
-            "in turn in real time, on the virtual clock as many draws of the link. Speeds are means over repetitions.",
+            "in turn in real time, on the virtual clock as many draws of the link. Speeds are means over repetitions. "
+            "No server shares prefixes, so that a prompt costs the same whatever was asked before.",
             f"Costs are times {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms, with what Python does between "
             "two passes or levels; on the virtual clock a message takes "
             f"{VIRTUAL_COSTS['message_ms']:g} ms besides, whatever the factor. Late: took longer on this machine than "

@@ -116,7 +116,8 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
             f"Target on {machine}. Nothing is waited for: passes and levels take what this machine takes. Greedy "
             f"answers of at most {tokens} tokens over {LINK}, emulated by `{backend}`, a link for each client. Clients "
             "and their draft models run on this machine's processor, all in one process: with many clients that is "
-            "what limits systems whose clients draft.",
+            "what limits systems whose clients draft. No server shares prefixes, so that a prompt costs each "
+            "client the same.",
             "Tokens/s of a client are tokens over the sum of latencies; of all, tokens over the time from the first "
             "question to the end of the last answer.",
             "Answers identical across systems: "

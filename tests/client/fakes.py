@@ -7,7 +7,6 @@ numbers that depend on every token up to their position.
 import asyncio
 import time
 import zlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -83,6 +82,7 @@ class FakeStream:
         self._corrupt = corrupt
         self.sent: list[FromClient] = []
         self.received: list[FromServer] = []
+        self.traffic = Traffic()
         self.passes = 0
         self._session: ServerSession | None = None
         self._frames: asyncio.Queue[FromServer | LinkError] = asyncio.Queue()
@@ -92,31 +92,31 @@ class FakeStream:
         self._server = asyncio.create_task(self._serve())
 
     @property
-    def traffic(self) -> Traffic:
-        state: Counter[str] = Counter()
-        for message in self.received:
-            if isinstance(message, State):
-                state[message.kind] += down_bytes(message)
-        return Traffic(sum(map(up_bytes, self.sent)), sum(map(down_bytes, self.received)), state)
-
-    @property
     def grows(self) -> list[Grow]:
         return [message for message in self.sent if isinstance(message, Grow)]
 
     def send(self, message: FromClient) -> None:
         self.sent.append(message)
+        self.traffic = self.traffic.plus(Traffic(up=up_bytes(message)))
+        self._take(message)
+        self._heard.set()
+
+    def _take(self, message: FromClient) -> None:
+        """What the server does with it."""
         if isinstance(message, Open):
             self._session = ServerSession(message, TERMS, asyncio.get_running_loop().time())
             self._deliver(self._session.opening_replies())
         elif self._session is not None:
             self._deliver(self._session.receive(message, asyncio.get_running_loop().time()))
-        self._heard.set()
 
     async def receive(self) -> FromServer:
         frame = await self._frames.get()
         if isinstance(frame, LinkError):
             raise frame
         self.received.append(frame)
+        size = down_bytes(frame)
+        state = {frame.kind: size} if isinstance(frame, State) else {}
+        self.traffic = self.traffic.plus(Traffic(down=size, state=state))
         return frame
 
     def close(self) -> None:

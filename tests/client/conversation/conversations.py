@@ -52,8 +52,7 @@ class Refusing(FakeStream):
         super().__init__()
         self._failed = Failed(code, "it cannot be")
 
-    def send(self, message):
-        self.sent.append(message)
+    def _take(self, message):
         if isinstance(message, Open):
             self._frames.put_nowait(self._failed)
 

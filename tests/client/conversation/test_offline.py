@@ -134,8 +134,7 @@ async def test_patience_is_counted_from_the_last_word_however_often_the_server_i
 class Fleeting(FakeStream):
     """Confirms that the session exists, and breaks before anything else arrives."""
 
-    def send(self, message):
-        self.sent.append(message)
+    def _take(self, message):
         if isinstance(message, Open):
             self._deliver([Opened(SESSION)])
             asyncio.get_running_loop().call_later(0.05, self._frames.put_nowait, LinkError("gone again"))

@@ -21,8 +21,7 @@ class Refusing(FakeStream):
         super().__init__()
         self._failed = failed or Failed(code, "come back later", WAIT)
 
-    def send(self, message):
-        self.sent.append(message)
+    def _take(self, message):
         if isinstance(message, Open):
             self._frames.put_nowait(self._failed)
 

@@ -247,8 +247,7 @@ async def test_what_the_watch_raises_is_raised():
 
 async def test_a_server_that_refuses_is_told_of_and_done_without():
     class Refusing(FakeStream):
-        def send(self, message):
-            self.sent.append(message)
+        def _take(self, message):
             self._deliver([Failed(FailureCode.OVERLOADED, "no room today")])
 
     answer = await ask(router(Refusing(), StatefulDrafter(target)))

@@ -11,7 +11,7 @@ from netem.experiments.capacity.fleet import HOURS, Habits, answered_at_once, be
 from netem.experiments.capacity.replica import PASS_TOKENS, ReplicaRun, ReplicaSystem
 from netem.experiments.capacity.rounds import best_round
 from netem.experiments.experiment import Report
-from netem.experiments.speed.costs import VIRTUAL_COSTS
+from netem.experiments.speed.costs import OVERHEADS, VIRTUAL_COSTS
 from netem.links.profiles import find_profile
 from netem.virtual.server import PACE
 
@@ -265,8 +265,7 @@ def _remarks(found: Capacity, points: Points, fleet: Sequence[Mapping[str, Any]]
         "session at a time.",
         f"Stated costs: a pass {VIRTUAL_COSTS['pass_ms']:g} ms, or {VIRTUAL_COSTS['token_ms']:g} ms a token where that "
         f"is more; a level {VIRTUAL_COSTS['draft_level_ms']:g} ms on a laptop, "
-        f"{VIRTUAL_COSTS['server_level_ms']:.2f} ms on the server, beside the passes; a message "
-        f"{VIRTUAL_COSTS['message_ms']:g} ms at both ends together, beside the link.",
+        f"{VIRTUAL_COSTS['server_level_ms']:.2f} ms on the server, beside the passes; {OVERHEADS}.",
     ]
 
 

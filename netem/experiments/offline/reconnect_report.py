@@ -9,7 +9,7 @@ from client.link.offline import OfflineOptions
 from client.stats import per
 from netem.experiments.experiment import Report
 from netem.experiments.offline.screen import OutageObservation
-from netem.experiments.speed.costs import VIRTUAL_COSTS
+from netem.experiments.speed.costs import OVERHEADS, VIRTUAL_COSTS
 from netem.links.delay import mean_delay_ms
 from netem.links.profile import LinkProfile
 
@@ -60,8 +60,7 @@ def make_report(
             f"with its link watch, its attempts to come back and its resumed session; server policy {idle}; at most "
             f"{offline.limit_tokens} tokens are written alone. A pass takes at least {VIRTUAL_COSTS['pass_ms']:g} ms "
             f"and {VIRTUAL_COSTS['token_ms']:g} ms per token, a drafted level {VIRTUAL_COSTS['draft_level_ms']:g} ms "
-            "and, for each target layer that the draft runs itself, that layer's share of a pass; a message "
-            f"{VIRTUAL_COSTS['message_ms']:g} ms at both ends together, beside the link.",
+            f"and, for each target layer that the draft runs itself, that layer's share of a pass; {OVERHEADS}.",
             "'provisional': tokens on the screen, not judged, when the server was first heard again; 'survived': of "
             "these, what the target confirmed, all up to the first that it did not.",
             "'longest pause': of all outages, the longest time in which nothing new came to the screen, from the "

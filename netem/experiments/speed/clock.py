@@ -20,7 +20,7 @@ from common.protocol.errors import MisuseError, OutriderError
 from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
-from netem.experiments.speed.costs import VIRTUAL_COSTS
+from netem.experiments.speed.costs import OVERHEADS, VIRTUAL_COSTS
 from netem.experiments.speed.real import RealSystem, rotated, start_system
 from netem.experiments.speed.runs import CODE, Asker, Run, TimedAnswer, drawn, fault_of
 from netem.experiments.speed.systems import (
@@ -226,9 +226,8 @@ def make_report(
             "in turn in real time, on the virtual clock as many draws of the link. Speeds are means over repetitions. "
             "No server shares prefixes, so that a prompt costs the same whatever was asked before.",
             f"Costs are times {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms, with what Python does between "
-            "two passes or levels; on the virtual clock a message takes "
-            f"{VIRTUAL_COSTS['message_ms']:g} ms besides, whatever the factor. Late: took longer on this machine than "
-            f"stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
+            f"two passes or levels; on the virtual clock {OVERHEADS}, whatever the factor. Late: took longer on this "
+            f"machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
             "Real time: TCP over two TUN devices in two network namespaces, with loss; the links as measured are in "
             "results.json.",
         ),

@@ -7,9 +7,9 @@ from typing import Any
 
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.speed.costs import OVERHEADS
 from netem.experiments.speed.mixed_run import CHATTING, LINK, PASS_TOKENS, MixedLoad, MixedRun, run_mixed
 from netem.experiments.speed.runs import fault_of, quantile
-from netem.virtual.stream import HANDLING_S
 from server.options import Pace
 
 MACHINES: Mapping[str, Pace] = {
@@ -105,7 +105,7 @@ def make_report(cells: Sequence[MixedCell]) -> Report:
             f"{load.chats} chats with prompts of 30 to 200 tokens and answers of {load.answer_tokens}, one after the "
             f"other; each client of long prompts sends {load.each}, one after the other. A link of 10 ms each way "
             "without jitter. Tables replace the models; engine, scheduler, sessions and clients are the real ones. At "
-            f"most {PASS_TOKENS} tokens in a pass; a message takes {1000 * HANDLING_S:g} ms beside the link.",
+            f"most {PASS_TOKENS} tokens in a pass; {OVERHEADS}.",
             "A gap is the time between two commits of one answer; a pass is the median gap of the same chats without "
             "long prompts. 'x alone' divides by one long prompt's first token on an idle server; 'and share' also by "
             "the number of long prompts at once.",

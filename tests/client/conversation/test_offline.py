@@ -159,12 +159,14 @@ async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(
 class LongUpload(FakeStream):
     """Answers once a long conversation has come to it."""
 
-    @property
-    def traffic(self):
-        return Traffic(up=48_000)
+    def __init__(self):
+        super().__init__()
+        self.traffic = Traffic(up=48_000)
 
-    def send(self, message):
-        asyncio.get_running_loop().call_later(1.5, super().send, message)
+    def _take(self, message):
+        loop = asyncio.get_running_loop()
+        loop.call_later(1.5, super()._take, message)
+        loop.call_later(1.5, self._heard.set)
 
 
 @pytest.mark.parametrize("drafter", [None, ChainDrafter(target)], ids=["nobody", "chain"])

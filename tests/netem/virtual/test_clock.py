@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netem.virtual.clock import StalledError, VirtualWorker, run_virtually
+from netem.virtual.clock import WAKE_S, StalledError, VirtualWorker, run_virtually
 
 EXACT = 1e-6
 """Seconds. A turn of the loop takes a little of virtual time."""
@@ -107,7 +107,7 @@ def test_a_worker_computes_at_once_and_answers_when_its_stated_cost_is_used_up()
         assert (result, timed.seconds, timed.overran) == ("done", 0.25, False)
         return [*computed, now()]
 
-    assert run_virtually(work()) == pytest.approx([0, 0.25], abs=EXACT)
+    assert run_virtually(work()) == pytest.approx([0, 0.25 + WAKE_S], abs=EXACT)
 
 
 def test_workers_work_side_by_side() -> None:
@@ -116,7 +116,7 @@ def test_workers_work_side_by_side() -> None:
         await asyncio.gather(*(worker.run(1.5, lambda: None) for worker in workers))
         return now()
 
-    assert run_virtually(work()) == pytest.approx(1.5, abs=EXACT)
+    assert run_virtually(work()) == pytest.approx(1.5 + WAKE_S, abs=EXACT)
 
 
 def test_a_worker_does_one_thing_at_a_time_even_where_nobody_waits_for_the_first() -> None:
@@ -128,7 +128,7 @@ def test_a_worker_does_one_thing_at_a_time_even_where_nobody_waits_for_the_first
         await worker.run(0.5, lambda: None)
         return now()
 
-    assert run_virtually(work()) == pytest.approx(1.5, abs=EXACT)
+    assert run_virtually(work()) == pytest.approx(1.5 + 2 * WAKE_S, abs=EXACT)
 
 
 def test_what_another_thread_would_say_is_heard() -> None:

@@ -18,7 +18,7 @@ from common.protocol.views import Proposal, TreeView
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
 from netem.virtual.client import DraftSetup, LoadedDrafts, ask
-from netem.virtual.clock import run_virtually
+from netem.virtual.clock import WAKE_S, run_virtually
 from netem.virtual.server import VirtualServer, load_virtual_server
 from netem.virtual.stream import HANDLING_S
 from server.options import Pace
@@ -125,7 +125,7 @@ def test_plain_decoding_without_a_link_takes_the_prompts_pass_and_one_for_each_f
 ) -> None:
     pace = Pace(per_pass=0.03, per_token=per_token)
     (answer,), _, counters = runs.run([(PROMPTS[1], CLOUD, "eager", None)], NOTHING, pace, tokens)
-    expected = 2 * HANDLING_S + max(0.03, per_token * len(PROMPTS[1])) + (tokens - 1) * 0.03
+    expected = 2 * HANDLING_S + max(0.03, per_token * len(PROMPTS[1])) + (tokens - 1) * 0.03 + tokens * WAKE_S
     assert len(answer.tokens) == counters.passes == tokens
     assert answer.stats.seconds == pytest.approx(expected, abs=1e-5)
     assert counters.overrun_passes == 0

@@ -10,7 +10,7 @@ from common.protocol.messages import Cancel, Commit, Finished, Opened, Settings,
 from common.rpc.convert import frame_from_client, frame_from_server
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
-from netem.virtual.clock import VirtualWorker, run_virtually
+from netem.virtual.clock import WAKE_S, VirtualWorker, run_virtually
 from netem.virtual.link import VirtualLink
 from netem.virtual.stream import HANDLING_S, VirtualStream
 from netem.virtual.tcp import connect
@@ -70,7 +70,7 @@ def test_an_answer_comes_over_the_link_and_takes_its_time() -> None:
     assert isinstance(heard[0][1], Opened)
     assert heard[0][0] == pytest.approx(THERE_AND_BACK, abs=1e-6)
     commits = [at for at, message in heard if isinstance(message, Commit)]
-    assert commits == pytest.approx([THERE_AND_BACK + 0.01 * (number + 1) for number in range(6)], abs=1e-6)
+    assert commits == pytest.approx([THERE_AND_BACK + (0.01 + WAKE_S) * (number + 1) for number in range(6)], abs=1e-6)
     assert isinstance(heard[-1][1], Finished)
 
 
@@ -112,7 +112,7 @@ def test_what_is_under_way_when_the_stream_is_closed_is_nobodys_failure(heard: i
 
 def test_where_there_is_no_link_nothing_but_messages_and_passes_takes_time() -> None:
     heard, _, _, _ = run_virtually(one_answer(link(0.0)))
-    assert heard[-1][0] == pytest.approx(2 * HANDLING_S + 6 * 0.01, abs=1e-5)
+    assert heard[-1][0] == pytest.approx(2 * HANDLING_S + 6 * (0.01 + WAKE_S), abs=1e-5)
 
 
 def test_messages_are_handled_in_order_and_beside_each_other() -> None:

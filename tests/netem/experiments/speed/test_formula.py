@@ -16,7 +16,7 @@ from tests.families import make_checkpoint
 from tests.netem.experiments.one_device.folder import make_folder
 from tests.netem.experiments.one_device.running import run_quick
 
-TOKENS = 9
+TOKENS = 33
 SHARP = 0.05
 
 

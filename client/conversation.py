@@ -198,10 +198,9 @@ class Conversation:
     def traffic(self) -> Traffic:
         return self._link.traffic
 
-    @property
     def upload_s(self) -> float:
         """Seconds by which the server's answer may come later for what is being sent to it."""
-        return self._link.upload_s
+        return self._link.upload_s()
 
     @property
     def lost_by(self) -> str:
@@ -347,8 +346,8 @@ class Conversation:
 
     async def _wait_for_server(self, wait: OfflineWait) -> bool:
         """Waits until something changes; False where the server has been waited for long enough."""
-        most_s = 0.0 if self._link.is_held else self.offline.wait_s + self.upload_s
-        left_s = wait.left_s(most_s, self._loop.session.passes)
+        most_s = 0.0 if self._link.is_held else self.offline.wait_s
+        left_s = wait.left_s(most_s, self.upload_s(), self._loop.session.passes)
         if left_s <= 0:
             return False
         began = self._clock()

@@ -67,7 +67,7 @@ class AnswerOnConversation:
             self._link_is_gone,
             conversation.cancel,
             conversation.logprobs_of,
-            lambda: conversation.upload_s,
+            conversation.upload_s,
         )
 
     async def answer(self) -> FinishedAnswer:

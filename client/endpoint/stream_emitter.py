@@ -72,6 +72,7 @@ class StreamEmitter:
         self._provisional: tuple[int, ...] = ()
         self._is_gone = False
         self._grace: asyncio.TimerHandle | None = None
+        self._grace_ends_at: float | None = None  # of the present outage
 
     @property
     def stopped(self) -> bool:
@@ -87,9 +88,11 @@ class StreamEmitter:
         if state is LinkState.ONLINE:
             self._is_gone = False
             self._end_grace()
-        elif state is LinkState.OFFLINE and self._grace is None:
-            loop = asyncio.get_running_loop()
-            self._grace = loop.call_later(GRACE_S, self._give_up, loop.time() + GRACE_S)
+        elif state is LinkState.OFFLINE and not self._is_gone:
+            now = asyncio.get_running_loop().time()
+            if self._grace_ends_at is None:
+                self._grace_ends_at = now + GRACE_S
+            self._wait_until(max(now, self._grace_ends_at))  # and no longer for what a stream that is lost has carried
 
     def emit_unverified(self, tokens: Sequence[int]) -> None:
         """Emits tokens that the target will never verify, behind all others."""
@@ -115,11 +118,16 @@ class StreamEmitter:
         """The tokens of emitted text that no piece has had: at the end, those of calls."""
         return self._scores.take(len(self.text))
 
-    def _give_up(self, grace_ends_at: float) -> None:
-        loop = asyncio.get_running_loop()
-        uploaded_at = grace_ends_at + self._upload_s()
-        if uploaded_at > loop.time():
-            self._grace = loop.call_at(uploaded_at, self._give_up, grace_ends_at)
+    def _wait_until(self, time_s: float) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+        self._grace = asyncio.get_running_loop().call_at(time_s, self._give_up)
+
+    def _give_up(self) -> None:
+        assert self._grace_ends_at is not None
+        uploaded_at = self._grace_ends_at + self._upload_s()
+        if uploaded_at > asyncio.get_running_loop().time():
+            self._wait_until(uploaded_at)
             return
         self._is_gone = True
         self._on_link_gone()
@@ -128,7 +136,7 @@ class StreamEmitter:
     def _end_grace(self) -> None:
         if self._grace is not None:
             self._grace.cancel()
-            self._grace = None
+        self._grace = self._grace_ends_at = None
 
     def _emit_drafted(self) -> None:
         if not (self._is_gone and self._provisional):

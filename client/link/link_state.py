@@ -125,7 +125,7 @@ class LinkWatch:
         what was under way when an answer became overdue."""
         match self.state:
             case LinkState.RESUMING:
-                return _upload_s(self._sent_bytes)
+                return _seconds_to_upload(self._sent_bytes)
             case LinkState.SUSPECT:
                 return max(0.0, self._uploaded_by - self._since)
         return 0.0
@@ -183,7 +183,7 @@ class LinkWatch:
     def sent(self, size_bytes: int, now: float) -> None:
         """So many bytes have been sent on this stream, all together."""
         if self.state is not LinkState.SUSPECT:  # what is drafted alone meanwhile prolongs no wait
-            self._uploaded_by = max(self._uploaded_by, now) + _upload_s(size_bytes - self._sent_bytes)
+            self._uploaded_by = max(self._uploaded_by, now) + _seconds_to_upload(size_bytes - self._sent_bytes)
         self._sent_bytes, self._counted_at = size_bytes, now
 
     def probed(self, now: float) -> int:
@@ -202,7 +202,7 @@ class LinkWatch:
         if self._asked_at is not None and now - self._asked_at > self.timeout + self._suspect_s:
             self._trips.restart()  # this process did not run, or the probe waited behind a long frame
         if number == self._probes:  # messages keep their order: what was sent before the probe has come
-            self._uploaded_by = min(self._uploaded_by, now + _upload_s(self._sent_bytes - self._probed_bytes))
+            self._uploaded_by = min(self._uploaded_by, now + _seconds_to_upload(self._sent_bytes - self._probed_bytes))
         self._asked_at = None
         self._trips.acknowledged(number, now)
 
@@ -210,7 +210,7 @@ class LinkWatch:
         """A frame came."""
         if self.state is LinkState.RESUMING:
             self.reconnects += self.has_been_heard
-            if self._trips.is_unknown and _upload_s(self._sent_bytes) < self.quiet:  # else it times the upload
+            if self._trips.is_unknown and _seconds_to_upload(self._sent_bytes) < self.quiet:  # else it times the upload
                 self._trips.observe(now - self._since)
             self._uploaded_by = now  # nothing is answered before all has come that a new stream begins with
         self.has_been_heard = True
@@ -277,7 +277,7 @@ class LinkWatch:
             self._may_forgive = True
 
 
-def _upload_s(size_bytes: int) -> float:
+def _seconds_to_upload(size_bytes: int) -> float:
     return size_bytes / _SLOWEST_UPLOAD_BYTES_PER_S
 
 

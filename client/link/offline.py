@@ -31,13 +31,15 @@ class OfflineWait:
     def __init__(self, passes: int):
         """`passes` is how many the server has reported, here and later: each of them has brought a token."""
         self._passes = passes
-        self._waited_s = 0.0
+        self._waited_s = self._upload_s = 0.0
 
-    def left_s(self, wait_s: float, passes: int) -> float:
-        """What is left of so long a wait."""
+    def left_s(self, wait_s: float, upload_s: float, passes: int) -> float:
+        """What is left of so long a wait, where the server's answer may come `upload_s` later for what is sent to it:
+        it is longer by the longest such time, which stays where the link has changed since."""
         if passes != self._passes:
-            self._waited_s, self._passes = 0.0, passes
-        return wait_s - self._waited_s
+            self._waited_s, self._upload_s, self._passes = 0.0, 0.0, passes
+        self._upload_s = max(self._upload_s, upload_s)
+        return wait_s + self._upload_s - self._waited_s
 
     def add(self, seconds: float) -> None:
         self._waited_s += seconds

@@ -81,7 +81,6 @@ class ReconnectingStream:
     def reconnects(self) -> int:
         return self._watch.reconnects
 
-    @property
     def upload_s(self) -> float:
         """Seconds by which a server's answer may come later for what is being sent to it."""
         self._count_sent()

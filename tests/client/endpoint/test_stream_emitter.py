@@ -117,14 +117,35 @@ async def test_a_link_that_is_back_within_the_grace_was_never_gone(emitter, line
     assert line.events == []
 
 
-async def test_a_conversation_that_is_being_sent_anew_is_waited_for(emitter, line, said):
-    line.upload_s = 0.1
-    await lose(emitter, line)
+def resume(emitter, line, upload_s):
     emitter.link_changed(LinkState.RESUMING)
+    line.upload_s = upload_s
+
+
+def lose_again(emitter, line):
+    line.upload_s = 0.0
+    emitter.link_changed(LinkState.OFFLINE)
+
+
+async def test_a_conversation_that_is_being_sent_anew_is_waited_for(emitter, line, said):
+    line.is_lost = True
+    emitter.link_changed(LinkState.OFFLINE)
+    resume(emitter, line, upload_s=0.1)
+    await asyncio.sleep(0.05)
     provide(emitter, line, [], [4])
     assert (line.events, said) == ([], [])
     await asyncio.sleep(0.1)
     assert (line.events, said) == (["gone"], [TextPiece("d", unverified=True)])
+
+
+async def test_a_stream_that_is_lost_while_a_conversation_is_sent_anew_is_waited_for_no_longer(emitter, line):
+    emitter.link_changed(LinkState.OFFLINE)
+    resume(emitter, line, upload_s=60.0)
+    await asyncio.sleep(0.05)
+    assert line.events == []
+    lose_again(emitter, line)
+    await asyncio.sleep(0.02)
+    assert line.events == ["gone"]
 
 
 async def test_attempts_to_come_back_do_not_begin_the_grace_anew(emitter, line):

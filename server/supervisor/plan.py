@@ -74,7 +74,8 @@ def back_off_s(deaths: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`wanted`: how many replicas there shall be. `updates`: how many were asked for."""
+    """`wanted`: the replicas with a smaller number shall be there. One that has failed stays, whatever its number.
+    `updates`: how many were asked for."""
 
     wanted: int
     replicas: Mapping[int, Replica] = field(default_factory=lambda: MappingProxyType({}))
@@ -87,14 +88,14 @@ class Plan:
 
     @property
     def is_settled(self) -> bool:
-        """Whether as many replicas serve as are wanted, and none starts or drains."""
+        """Whether as many replicas serve as are wanted, and none starts, drains or has failed."""
         return len(self.replicas) == self.wanted and self._all_serve
 
     @property
     def is_steady(self) -> bool:
         """Whether each of those that are wanted serves or has failed, so that none starts or drains."""
-        states = (State.SERVING, State.FAILED)
-        return len(self.replicas) == self.wanted and all(each.state in states for each in self.replicas.values())
+        failed, serving = self.numbers(State.FAILED), self.numbers(State.SERVING)
+        return {*serving, *failed} == {*range(self.wanted), *failed} == self.replicas.keys()
 
     @property
     def is_updating(self) -> bool:
@@ -140,8 +141,11 @@ class Plan:
 
     # What is asked for.
 
-    def resized(self, wanted: int) -> "Plan":
-        return replace(self, wanted=wanted)
+    def resized(self, working: int) -> "Plan":
+        """So many replicas shall serve beside those that have failed; the last ones come and go."""
+        failed = self.numbers(State.FAILED)
+        free = [number for number in range(working + len(failed)) if number not in failed]
+        return replace(self, wanted=free[working - 1] + 1)
 
     def updated(self) -> "Plan":
         """All replicas are to be replaced, one after another; those that have failed get another chance."""
@@ -182,7 +186,8 @@ class Plan:
             return self._with(number, replace(found, state=State.DRAINING, since_s=now))
         if found.state is State.HUNG:  # it is being killed already
             return self._with(number, replace(found, state=State.DRAINING, since_s=now))
-        return self if found.state is State.DRAINING else self._without(number)
+        is_left_out = found.state is State.FAILED and not self.is_ending  # forgotten, it would be started again
+        return self if is_left_out or found.state is State.DRAINING else self._without(number)
 
     @property
     def _all_serve(self) -> bool:

@@ -40,10 +40,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What is remembered from one reading to the next: since when answers wait, when one waited last, and since when a
-    replica is superfluous."""
+    """What is remembered from one reading to the next: the replicas, since when answers wait, when one waited last, and
+    since when a replica is superfluous."""
 
     refused: int = 0
+    replicas: int = 0
     waiting_since_s: float | None = None
     waited_s: float = 0.0
     idle_since_s: float | None = None
@@ -59,14 +60,16 @@ class Scaling:
         return seen, replicas
 
     def _seen(self, load: Load, bounds: Bounds, replicas: int, now: float) -> "Scaling":
-        seen = replace(self, refused=load.refused)
+        seen = replace(self, refused=load.refused, replicas=replicas)
         if load.waiting or load.refused > self.refused:
             since = now if self.waiting_since_s is None else self.waiting_since_s
             return replace(seen, waiting_since_s=since, waited_s=now, idle_since_s=None)
         if self.waiting_since_s is not None and now - self.waited_s <= _STILL_WAITING_S:
             return seen
         is_idle = load.running <= _SUPERFLUOUS * bounds.places * (replicas - 1)
-        idle_since = (now if self.idle_since_s is None else self.idle_since_s) if is_idle else None
+        # With one fewer, as after a failure, it is another question whether one is superfluous.
+        known_since = self.idle_since_s if replicas == self.replicas else None
+        idle_since = (now if known_since is None else known_since) if is_idle else None
         return replace(seen, waiting_since_s=None, idle_since_s=idle_since)
 
 

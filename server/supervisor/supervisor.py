@@ -274,13 +274,12 @@ class Supervisor:
             self._scaling = replace(self._scaling, idle_since_s=None)  # one that does not answer may be busy
             return
         # One that has failed serves nobody, and keeps its number and its devices.
-        failed = len(self.plan.numbers(State.FAILED))
-        bounds = replace(self._bounds, most=self._bounds.most - failed)
+        bounds = replace(self._bounds, most=self._bounds.most - len(self.plan.numbers(State.FAILED)))
         self._scaling, working = self._scaling.after(load_of(pages), bounds, len(serving), now)
-        if (wanted := working + failed) != self.plan.wanted:
-            why = "answers wait" if wanted > self.plan.wanted else "replicas are idle"
-            self._say(f"{_NAME}{wanted} replicas in place of {self.plan.wanted}: {why}")
-            self.plan = self.plan.resized(wanted)
+        if working != len(serving):
+            why = "answers wait" if working > len(serving) else "replicas are idle"
+            self._say(f"{_NAME}{working} replicas in place of {len(serving)}: {why}")
+            self.plan = self.plan.resized(working)
 
     async def _pages(self) -> dict[int, list[Metric]]:
         """Of those that serve and answer."""

@@ -247,3 +247,31 @@ def test_the_last_replicas_come_and_go_with_the_size(wanted: int, commands: list
     world.settle()
     world.plan = world.plan.resized(wanted)
     assert world.step() == commands
+
+
+@pytest.mark.parametrize(("failed", "last"), [(0, 2), (1, 2), (2, 1)])
+def test_one_that_failed_is_left_out_while_others_come_and_go(failed: int, last: int) -> None:
+    world = World(3)
+    world.settle()
+    del world.processes[failed]
+    world.plan = world.plan.ended(failed, world.now, is_misuse=True).resized(1)
+    assert world.step() == [Drain(last)]
+    assert not world.plan.is_steady
+    world.go_well()
+    assert world.plan.is_steady
+    world.plan = world.plan.resized(3)
+    assert not world.plan.is_steady
+    assert world.step() == [Start(last), Start(3)]
+    world.go_well()
+    assert (world.plan.is_steady, world.plan.numbers(State.FAILED)) == (True, (failed,))
+    world.plan = world.plan.updated()
+    assert world.step() == [Start(failed)]
+
+
+def test_a_fleet_that_ends_waits_for_none_that_failed() -> None:
+    world = World(2)
+    world.settle()
+    world.plan = world.plan.ended(1, world.now, is_misuse=True).ending()
+    world.step()
+    world.die(0)
+    assert world.plan.is_over

@@ -46,6 +46,13 @@ def test_a_replica_is_removed_once_it_has_been_superfluous_for_long() -> None:
     assert after([(0.0, IDLE), (200.0, BUSY), (DOWN_AFTER_S, IDLE)], 3) == [3, 3, 3]
 
 
+def test_idleness_of_more_replicas_is_not_that_of_those_that_are_left_after_a_failure() -> None:
+    scaling, _ = Scaling().after(IDLE, BOUNDS, 3, 0.0)
+    scaling, wanted = scaling.after(IDLE, BOUNDS, 2, DOWN_AFTER_S)
+    assert wanted == 2
+    assert scaling.after(IDLE, BOUNDS, 2, 2 * DOWN_AFTER_S)[1] == 1
+
+
 @pytest.mark.parametrize(("load", "replicas"), [(WAITING, 4), (IDLE, 1)])
 def test_bounds_hold(load: Load, replicas: int) -> None:
     assert set(after([(1000.0 * index, load) for index in range(5)], replicas)) == {replicas}

@@ -256,24 +256,49 @@ async def test_one_that_failed_for_good_is_made_up_for_by_another_up_to_the_most
     fleet.replicas[1].waiting = 3
     await fleet.reads_loads(10, UP_AFTER_S / 4)
     assert [each.address.port for each in fleet.replicas] == [7070, 7071, 7072]
-    assert "outriderd: 3 replicas in place of 2: answers wait" in fleet.said
+    assert "outriderd: 2 replicas in place of 1: answers wait" in fleet.said
     fleet.replicas[2].waiting = 3
     await fleet.reads_loads(10, UP_AFTER_S / 4)
     assert len(fleet.replicas) == 3
     await fleet.ended()
 
 
-@pytest.mark.parametrize(("running", "drained"), [(8, 0), (4, 1)])
-async def test_one_that_failed_for_good_is_not_what_makes_another_superfluous(running: int, drained: int) -> None:
+async def one_of_three_has_failed(number: int) -> tuple[Fleet, FakeReplica, FakeReplica]:
+    """The fleet, and the two that serve."""
     fleet = Fleet(Bounds(1, 3, 8))
     await fleet.is_ready()
     fleet.supervisor.plan = fleet.supervisor.plan.resized(3)
     await fleet.until(lambda: fleet.supervisor.plan.is_settled)
-    fleet.replicas[0].code = MISUSE
-    await fleet.until(lambda: fleet.replicas[0].is_closed)
-    fleet.replicas[1].written = f"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n"
+    failed = fleet.replicas[number]
+    failed.code = MISUSE
+    await fleet.until(lambda: failed.is_closed)
+    first, last = (each for each in fleet.replicas if each is not failed)
+    return fleet, first, last
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize(("running", "drained"), [(8, 0), (4, 1)])
+async def test_one_that_failed_for_good_is_not_what_makes_another_superfluous(
+    number: int, running: int, drained: int
+) -> None:
+    fleet, first, last = await one_of_three_has_failed(number)
+    first.written = f"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n"
     await fleet.reads_loads(10, DOWN_AFTER_S / 4)
-    assert [each.drains for each in fleet.replicas] == [0, 0, drained]
+    assert (fleet.replicas[number].drains, first.drains, last.drains) == (0, 0, drained)
+    assert ("outriderd: 1 replicas in place of 2: replicas are idle" in fleet.said) == bool(drained)
+    await fleet.ended()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+async def test_one_that_failed_for_good_stays_left_out_when_a_replica_is_added_after_one_was_removed(
+    number: int,
+) -> None:
+    fleet, first, last = await one_of_three_has_failed(number)
+    await fleet.reads_loads(6, DOWN_AFTER_S / 4)
+    await fleet.until(lambda: last.is_closed)
+    first.waiting = 3
+    await fleet.reads_loads(10, UP_AFTER_S / 4)
+    assert [each.address for each in fleet.replicas[3:]] == [last.address]
     await fleet.ended()
 
 

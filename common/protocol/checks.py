@@ -98,14 +98,15 @@ def check_open(opened: Open, terms: Terms) -> None:
         raise PeerError(f"prompt_length {opened.prompt_length} does not fit {len(opened.tokens)} tokens")
     check_settings(opened.settings, terms)
     if opened.state is not None:
-        _check_state_request(opened.state)
+        _check_state_request(opened.state, terms)
 
 
-def _check_state_request(request: StateRequest) -> None:
+def _check_state_request(request: StateRequest, terms: Terms) -> None:
     if not is_plain(request.draft):
         raise PeerError(f"a draft's name must be 1 to {LONGEST_NAME} printable characters", FailureCode.INVALID)
     if request.dtype not in WIRE_DTYPES:
         raise _unknown("dtype of draft state", request.dtype, WIRE_DTYPES)
+    terms.state_kinds(request)
 
 
 def check_sequence(tokens: Sequence[int], terms: Terms) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.protocol.messages import FailureCode, Settings
+from common.protocol.messages import FailureCode, Settings, StateRequest
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of, renewed
@@ -164,6 +164,25 @@ def test_who_comes_back_with_another_question_takes_the_places_of_all_who_wait()
     away.session.extend(away.session.tree.frontier, [7, 8], SHORT)
     assert timed.comes_back(away).failed is None
     assert (first.ended, second.ended) == (True, True)
+
+
+@pytest.mark.parametrize("is_leased", [False, True])
+def test_who_comes_back_with_a_request_that_cannot_be_met_takes_no_place_from_another(is_leased: bool) -> None:
+    timed = TimedSessions(max_running=1)
+    known = timed.asks("known", 3, SHORT)
+    timed.go_on(2.0, known)
+    known.session.extend(known.session.tree.frontier, [7, 8], SHORT)
+    known.session.wanted_state = StateRequest("unknown")
+    if is_leased:
+        timed.leaves(known)
+    known.session.lost()
+    waiting = timed.asks("waiting", 3, ROUNDS)
+    timed.go_on(1.0, waiting)
+    assert timed.sessions.away == is_leased
+    back = timed.comes_back(known)
+    assert back.failed is not None
+    assert back.failed.code is FailureCode.INVALID
+    assert not waiting.ended
 
 
 def test_a_long_prompt_is_let_in_by_its_age() -> None:

@@ -6,12 +6,12 @@ Nothing is counted together: each replica enforces whole quotas. It may not know
 import asyncio
 import logging
 import os
-from hashlib import blake2b
 from pathlib import Path
 
 from common.address import Address, parse_destination
 from common.protocol.errors import MisuseError
 from common.rpc.description_checks import MOST_REPLICAS
+from server.fleet.members import drawn
 
 INTERVAL_S = 0.5
 """From one look at the file to the next."""
@@ -26,7 +26,7 @@ class ListedFleet:
     def __init__(self, file: Path):
         """Raises MisuseError for a file that does not list addresses."""
         self._file = file
-        self._key = os.urandom(16)
+        self._key = os.urandom(16).hex()
         self._is_read = True
         try:
             self.addresses = self._read()
@@ -57,8 +57,5 @@ class ListedFleet:
     def _read(self) -> tuple[Address, ...]:
         lines = self._file.read_text(encoding="utf-8").split()
         listed = dict.fromkeys(parse_destination(line) for line in lines)
-        drawn = set(sorted(listed, key=self._rank)[:MOST_REPLICAS])
-        return tuple(each for each in listed if each in drawn)
-
-    def _rank(self, address: Address) -> bytes:
-        return blake2b(str(address).encode(), key=self._key).digest()
+        told = set(drawn(listed, self._key, MOST_REPLICAS))
+        return tuple(each for each in listed if each in told)

@@ -5,7 +5,7 @@ It may not know the store in which this is kept, nor sessions.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -62,14 +62,16 @@ def _identity(model: Any, fingerprint: Any, drafts: Any) -> TargetIdentity:
 
 
 def alike(own: Member, others: Sequence[Member]) -> tuple[Address, ...]:
-    """The addresses of the replicas that a session of this one can go on at, itself included, in a fixed order.
-
-    Of more than clients take, each replica lists some, drawn by rendezvous hashing (Thaler and Ravishankar 1998): so
-    the list changes only where the fleet does, and each is listed by about as many.
-    """
+    """The addresses of the replicas that a session of this one can go on at, itself included, in a fixed order. Of more
+    than clients take, each replica lists others."""
     fitting = {each.address for each in others if not own.difference(each)} - {own.address}
-    listed = sorted(fitting, key=lambda each: sha256(f"{own.address} {each}".encode()).digest())[: MOST_REPLICAS - 1]
-    return tuple(sorted((own.address, *listed), key=str))
+    return tuple(sorted((own.address, *drawn(fitting, str(own.address), MOST_REPLICAS - 1)), key=str))
+
+
+def drawn(addresses: Iterable[Address], key: str, most: int) -> list[Address]:
+    """At most so many of them, drawn by rendezvous hashing (Thaler and Ravishankar 1998): so what is drawn with a key
+    changes only where the fleet does, and each is drawn with about as many keys."""
+    return sorted(addresses, key=lambda each: sha256(f"{key} {each}".encode()).digest())[:most]
 
 
 def sessions_elsewhere(own: Member, others: Sequence[Member]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from common.protocol.messages import (
     PROTOCOL_VERSION,
     Commit,
     Draw,
+    Extend,
     FailureCode,
     GrownNode,
     Open,
@@ -99,6 +100,19 @@ def check_open(opened: Open, terms: Terms) -> None:
     check_settings(opened.settings, terms)
     if opened.state is not None:
         _check_state_request(opened.state, terms)
+
+
+def check_extend(extend: Extend, turn: int, sequence: Sequence[int], terms: Terms) -> tuple[int, ...]:
+    """The prompt that it makes of the session's `sequence`, behind the answer of that `turn`."""
+    if extend.turn != turn + 1:
+        raise PeerError(f"an Extend begins turn {extend.turn}, but the next turn is {turn + 1}")
+    if not 0 <= extend.keep <= len(sequence):
+        raise PeerError(f"an Extend keeps {extend.keep} of {len(sequence)} tokens")
+    tokens = (*sequence[: extend.keep], *extend.tokens)
+    check_prompt(len(tokens), terms)
+    check_sequence(tokens, terms)
+    check_settings(extend.settings, terms)
+    return tokens
 
 
 def _check_state_request(request: StateRequest, terms: Terms) -> None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from common.protocol.acceptance import AcceptanceEstimator
-from common.protocol.checks import check_nodes, check_open, check_prompt, check_sequence, check_settings
+from common.protocol.checks import check_extend, check_nodes, check_open
 from common.protocol.ends import cut
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.idle import IDLE_POLICIES, Waiting
@@ -146,21 +146,20 @@ class ServerSession:
     def _receive_extend(self, extend: Extend, now: float) -> Replies:
         if extend.turn <= self.turn:
             return ()  # a repeat
-        if extend.turn != self.turn + 1:
-            raise PeerError(f"an Extend begins turn {extend.turn}, but the next turn is {self.turn + 1}")
-        if not 0 <= extend.keep <= self.tree.frontier:
-            raise PeerError(f"an Extend keeps {extend.keep} of {self.tree.frontier} tokens")
+        tokens = self.prompt_of(extend)
         self.state = server_after(self.state, Extend)
-        tokens = (*self.tree.tokens[: extend.keep], *extend.tokens)
-        check_prompt(len(tokens), self._terms)
-        check_sequence(tokens, self._terms)
-        check_settings(extend.settings, self._terms)
         self.tree.rewrite(extend.keep, extend.tokens)
         self.processed = min(self.processed, extend.keep, len(tokens) - extend.settings.wants_choice)
         if self.feed is not None:
             self.feed.rewrite(extend.keep)
         self._begin_turn(extend.turn, len(tokens), extend.settings, now)
         return self._end_if_fed()
+
+    def prompt_of(self, extend: Extend) -> tuple[int, ...]:
+        """The sequence that an Extend asks to be answered. Raises PeerError where that cannot begin now."""
+        prompt = check_extend(extend, self.turn, self.tree.tokens, self._terms)
+        server_after(self.state, Extend)
+        return prompt
 
     def park(self) -> None:
         """The K/V of this finished session are given up; a next turn computes them again. Raises MisuseError in the

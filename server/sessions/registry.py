@@ -99,8 +99,9 @@ class SessionRegistry:
         return entry, replies
 
     def admit_next_turn(self, entry: SessionEntry, extend: Extend, now: float) -> None:
-        """Evicts others for the session's next answer where needed. Raises RefusalError where there is no room."""
-        tokens = (*entry.session.tree.tokens[: extend.keep], *extend.tokens)
+        """Evicts others for the session's next answer where needed. Raises PeerError for an invalid Extend, and
+        RefusalError where there is no room."""
+        tokens = entry.session.prompt_of(extend)
         running = self._running(besides=entry)
         evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
         self._evict_all(evicted, now)

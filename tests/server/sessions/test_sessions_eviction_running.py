@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.protocol.messages import FailureCode, Settings, StateRequest
+from common.protocol.messages import Extend, FailureCode, Settings, StateRequest
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of, renewed
@@ -182,6 +182,18 @@ def test_who_comes_back_with_a_request_that_cannot_be_met_takes_no_place_from_an
     back = timed.comes_back(known)
     assert back.failed is not None
     assert back.failed.code is FailureCode.INVALID
+    assert not waiting.ended
+
+
+def test_who_goes_on_with_what_is_no_question_takes_no_place_from_another() -> None:
+    timed = TimedSessions(max_running=1)
+    known = timed.asks("known", 3, SHORT)
+    timed.go_on(2.0, known)
+    waiting = timed.asks("waiting", 3, ROUNDS)
+    timed.go_on(1.0, waiting)
+    known.say(Extend(1, known.session.tree.frontier, (TERMS.vocab_size,), SHORT), timed.now)
+    assert known.failed is not None
+    assert known.failed.code is FailureCode.INVALID
     assert not waiting.ended
 
 

@@ -121,8 +121,11 @@ class Chat:
     def load(self, file: str) -> None:
         path = Path(file).expanduser()
         saved = transcript_file.load(path)
-        if saved.system:  # which was public, also where the exchanges make this conversation private
-            self._change(find_setting("system").put(self._settings, saved.system))
+        if saved.system:
+            system = find_setting("system")
+            self._apply(system.put(self._settings, saved.system))
+            # Also in a private conversation: /save writes no system prompt that quotes private text.
+            self._public_settings = system.put(self._public_settings, saved.system)
         self._chat_session.exchanges = saved.exchanges
         self._own_files.add(path.resolve())
         count = len(saved.exchanges)

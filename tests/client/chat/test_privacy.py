@@ -95,12 +95,14 @@ def test_loading_does_not_end_privacy_and_a_new_conversation_does_without_what_w
     check_secrets(tap, cache, SECRET, LATER, STOP)
 
 
-def test_a_system_prompt_that_was_set_in_private_is_not_in_the_file(said, tap, cache, tmp_path):
+def test_a_system_prompt_that_was_set_in_private_is_not_in_the_file_and_one_that_was_loaded_is(
+    said, tap, cache, tmp_path
+):
     """Also of a conversation that is private because of text that is no longer part of it."""
     (tmp_path / "open.json").write_text('{"messages": [], "system": "Be kind."}')
     said("/system Be brief.", ASKED, f"/system {LATER}", "/save talk.json", "/load open.json", "/save later.json")
     saved = [json.loads((tmp_path / name).read_text()) for name in ("talk.json", "later.json")]
-    assert [each["system"] for each in saved] == ["Be brief."] * 2
+    assert [each["system"] for each in saved] == ["Be brief.", "Be kind."]
     assert answered_at_home(said("/load later.json", "hello")) == 0
     check_secrets(tap, cache, SECRET, LATER)
 

@@ -75,6 +75,11 @@ def depends_on_longest(config: Any) -> bool:
     return any(each["rope_type"] == "longrope" or "dynamic" in each["rope_type"] for each in parameters)
 
 
+def has_position_table(config: Any) -> bool:
+    """Whether a forward looks positions up in a table that ends at `context_of`, as GPT-2's and OPT's do."""
+    return context_of(config) is not None and not getattr(config, "rope_parameters", None)
+
+
 def _rope_parameters(parameters: object) -> Iterator[dict[str, Any]]:
     """Of all layers, each of which may have parameters of its own."""
     if isinstance(parameters, dict):

@@ -25,7 +25,7 @@ from common.bundle import (
 )
 from common.draft_kinds import LOOKUP, STATELESS_KINDS, DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
-from common.models.families import context_of, depends_on_longest
+from common.models.families import context_of, depends_on_longest, has_position_table
 from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
@@ -83,8 +83,9 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int 
     most.
 
     Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
-    is no checkpoint, and for a draft that cannot propose the target's tokens or whose frequencies would change within
-    the target's context: sessions share its weights, and its K/V would hold those of before.
+    is no checkpoint, and for a draft that cannot propose the target's tokens, has no positions for all of the target's
+    context, or whose frequencies would change within it: sessions share its weights, and its K/V would hold those of
+    before.
     """
     directory = checkpoint_directory(draft, with_weights=True)
     if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
@@ -96,10 +97,16 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int 
             f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"
         )
     bound = context_of(config) or 0
-    if depends_on_longest(config) and (context is None or bound < context):
+    is_short = context is None or bound < context
+    if is_short and depends_on_longest(config):
         raise MisuseError(
             f"the draft {draft} scales positions beyond {bound} by the longest sequence of a pass, within the "
             "target's context; give one whose rope type is default, linear, yarn or llama3"
+        )
+    if is_short and has_position_table(config):
+        raise MisuseError(
+            f"the draft {draft} has a table of {bound} positions, which ends within the target's context; give one "
+            "whose positions are rotary or as many"
         )
     return directory
 

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForCausalLM, GPT2Config, OPTConfig, PreTrainedConfig
 
 from common.bundle import TOKENIZER_FOLDER, first_damaged, read_bundle_file
 from common.draft_kinds import STATELESS_KINDS
@@ -115,6 +116,28 @@ def test_a_draft_whose_frequencies_change_within_the_targets_context_is_refused(
     config["max_position_embeddings"] = context - 1
     (copy / "config.json").write_text(json.dumps(config))
     assert make_offer(str(target), (str(copy),)).drafts  # it only drafts worse there
+
+
+@pytest.mark.parametrize("family", [GPT2Config, OPTConfig])
+def test_a_draft_whose_table_of_positions_ends_within_the_targets_context_is_refused(
+    target: Path, tmp_path: Path, family: type[PreTrainedConfig]
+) -> None:
+    context = make_offer(str(target), ()).card.context
+
+    def of_positions(count: int) -> str:
+        folder = tmp_path / str(count)
+        shape = {"hidden_size": 12, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 300}
+        config = family(**shape, max_position_embeddings=count, bos_token_id=0, eos_token_id=0)
+        AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+        load_tokenizer(target).save_pretrained(folder)
+        return str(folder)
+
+    with pytest.raises(MisuseError, match=f"has a table of {context - 1} positions, which ends within"):
+        make_offer(str(target), (of_positions(context - 1),))
+    with pytest.raises(MisuseError, match="has a table of"):
+        check_fit(of_positions(context - 1), read_target(str(target)))
+    (draft,) = make_offer(str(target), (of_positions(context),)).drafts
+    assert draft.manifest.kind == "independent"
 
 
 def test_files_are_hashed_once(target: Path) -> None:

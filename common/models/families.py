@@ -99,11 +99,21 @@ def key_value_heads(config: Any) -> int:
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
+def feed_forward_name(config: Any) -> str:
+    """What the configuration calls its `feed_forward_width`. Raises `CheckpointError` for another name than these."""
+    for name in ("n_inner", "intermediate_size"):
+        if hasattr(config, name):
+            return name
+    raise CheckpointError(
+        f"the configuration of the model type '{plain(config.model_type, 40)}' gives its feed-forward parts no width "
+        "as n_inner or intermediate_size; choose another target."
+    )
+
+
 def feed_forward_width(config: Any) -> int:
-    """Numbers between the two halves of a feed-forward part; GPT-2's name is `n_inner`, and null stands for four times
-    the hidden size."""
-    stated = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None)
-    return int(stated or 4 * config.hidden_size)
+    """Numbers between the two halves of a feed-forward part; null stands for four times the hidden size. Raises
+    `CheckpointError` as `feed_forward_name` does."""
+    return int(getattr(config, feed_forward_name(config)) or 4 * config.hidden_size)
 
 
 def key_width(config: Any) -> int:

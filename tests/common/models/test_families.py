@@ -1,4 +1,5 @@
-"""Which rotary embeddings passes support, and how far: where a sequence's depend on itself alone."""
+"""Which rotary embeddings passes support, and how far: where a sequence's depend on itself alone. Sizes are found under
+any of their names."""
 
 import json
 from collections.abc import Callable
@@ -7,12 +8,21 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, Qwen2VLTextConfig
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPTNeoConfig,
+    LlamaConfig,
+    OPTConfig,
+    PreTrainedConfig,
+    Qwen2VLTextConfig,
+)
 from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLTextModel
 
 from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm, load_config
-from common.models.families import context_of
+from common.models.errors import CheckpointError
+from common.models.families import context_of, feed_forward_width
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from tests.families import FAMILIES, make_checkpoint
@@ -132,3 +142,23 @@ def test_a_row_of_several_sequences_gives_each_sequence_what_it_gets_alone(scale
     """A long sequence beside a short one, which would show scaling by the longest."""
     directory = scaled("llama", BY_EACH[scaling])
     assert_as_alone(directory, [list(range(5, 12)), list(range(20, 20 + 3 * ORIGINAL))])
+
+
+@pytest.mark.parametrize(
+    ("config", "width"),
+    [
+        (LlamaConfig(hidden_size=64, intermediate_size=96), 96),
+        (GPT2Config(n_embd=48, n_inner=96), 96),
+        (GPT2Config(n_embd=48), 4 * 48),
+        (GPTNeoConfig(hidden_size=48), 4 * 48),
+    ],
+)
+def test_a_feed_forward_width_is_four_times_the_hidden_size_where_it_is_null(
+    config: PreTrainedConfig, width: int
+) -> None:
+    assert feed_forward_width(config) == width
+
+
+def test_a_feed_forward_width_of_another_name_is_not_guessed() -> None:
+    with pytest.raises(CheckpointError, match="model type 'opt' gives its feed-forward parts no width as n_inner or"):
+        feed_forward_width(OPTConfig(hidden_size=48, ffn_dim=96))

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from common.models.checkpoint import load_config
-from common.models.families import feed_forward_width, head_size, key_value_heads
+from common.models.families import feed_forward_name, feed_forward_width, head_size, key_value_heads
 from common.models.parts import layers_of
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
@@ -28,7 +28,8 @@ def sized_config(
     parameters, the embedding counted once, come closest to `parameters`; by default as many as two target layers have.
 
     Heads keep the target's size, as many as fit the width; the feed-forward part keeps its proportion; embedding and
-    head are tied. Raises MisuseError for sizes below 1, and for a hidden size that is no multiple of a head's.
+    head are tied. Raises MisuseError for sizes below 1, for a hidden size that is no multiple of a head's, and for a
+    target whose configuration has another name for the feed-forward part's width.
     """
     for name, value in (("layers", layers), ("hidden-size", hidden), ("parameters", parameters)):
         if value is not None and value < 1:
@@ -66,8 +67,7 @@ def _config(target: FrozenTarget, layers: int, hidden: int) -> PreTrainedConfig:
     if hasattr(config, "num_key_value_heads"):
         config.num_key_value_heads = gcd(heads, max(1, heads // shared))
     width = feed_forward_width(like) * hidden / like.hidden_size
-    named = "n_inner" if hasattr(config, "n_inner") else "intermediate_size"
-    setattr(config, named, max(_MULTIPLE, round(width / _MULTIPLE) * _MULTIPLE))
+    setattr(config, feed_forward_name(like), max(_MULTIPLE, round(width / _MULTIPLE) * _MULTIPLE))
     config.tie_word_embeddings = True
     # Of the target's last layers, which are the ones that a family treats specially.
     if getattr(config, "layer_types", None):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import GPT2Config, GPTNeoXConfig
+from transformers import GPT2Config, GPTNeoXConfig, OPTConfig
 
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.protocol.errors import MisuseError
@@ -71,6 +71,12 @@ def test_families_with_other_names_of_sizes_keep_their_proportions(tmp_path, con
     biases = [each for name, each in made.named_parameters() if name.endswith("bias") and "mlp" in name]
     assert [len(each) for each in biases] == [width, 24]
     assert count(sized_config(target)) > count(sized_config(target, hidden=8))
+
+
+def test_a_target_whose_feed_forward_width_has_another_name_is_refused(tmp_path):
+    target = target_of(tmp_path, OPTConfig(**NEOX, ffn_dim=96))
+    with pytest.raises(MisuseError, match="model type 'opt' gives its feed-forward parts no width"):
+        build(target, layers=1, hidden=24)
 
 
 @pytest.mark.parametrize("parameters", [10_000, 20_000, 40_000])

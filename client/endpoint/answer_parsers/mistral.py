@@ -30,6 +30,15 @@ _NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
 _LISTED = re.compile(r"\s*[\[{]")
 
 
+def _begun(mark: str) -> str:
+    """A pattern for a mark of which the end may be missing."""
+    return "|".join(re.escape(mark[:length]) for length in range(len(mark) + 1))
+
+
+_BEGUN = re.compile(rf"\s*([\w.-]+({_begun(_ID)}|(\[CALL_ID\]\w+)?({_begun(_ARGUMENTS)})))?")
+"""What may become `_NAMED` with more text."""
+
+
 def _names_first(mark: Mark) -> bool:
     """Whether the model writes `name[ARGS]{...}`: those that do have a token for that mark."""
     return mark(_ARGUMENTS) != json.dumps(_ARGUMENTS)
@@ -64,7 +73,8 @@ class Mistral:
             return None
         named = _NAMED.match(text, len(_BEGIN))
         if named is None and _LISTED.match(text, len(_BEGIN)) is None:
-            return None  # a name may begin as a JSON number or literal does
+            # A name may begin as a JSON number or literal does.
+            return None if _BEGUN.fullmatch(text, len(_BEGIN)) else NO_CALL
         found = read_json(text, len(_BEGIN) if named is None else named.end())
         if found is None:
             return None

@@ -85,6 +85,7 @@ PARTS = st.sampled_from(
         "<tool_call>",
         "</tool_call>",
         "[TOOL_CALLS]",
+        "[CALL_ID]",
         "[ARGS]",
         "<|python_tag|>",
         AS_JSON,
@@ -123,3 +124,20 @@ def test_text_is_not_held_back_once_it_cannot_begin_a_call(name, mark):
     assert joined(reader.feed(f"one {mark[:4]}")) == [TextPiece("one")]
     assert joined(reader.feed("x two")) == [TextPiece(f" {mark[:4]}x two")]
     assert reader.feed(mark) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "more"),
+    [
+        ("2", " of them"),
+        (" add", " it"),
+        ("add[CALL", "]"),
+        ("add[CALL_ID]", "["),
+        ("add[CALL_ID]a1[", "C"),
+        ("add[ARGS", "{"),
+    ],
+)
+def test_a_mistral_call_is_held_back_while_its_arguments_may_come(held, more):
+    reader = parser("mistral")
+    assert reader.feed(f"[TOOL_CALLS]{held}") == []
+    assert joined(reader.feed(f"{more} and")) == [TextPiece(f"[TOOL_CALLS]{held}{more} and")]

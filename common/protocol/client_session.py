@@ -72,7 +72,7 @@ class ClientSession:
         if not tokens:
             raise MisuseError("the prompt is empty; give at least one token")
         self._advance(Open)
-        self._begin_turn(TokenTree(tokens), settings)
+        self._begin_turn(TokenTree(tokens, self._limits.context), settings)
         return self._opening()
 
     def reopen(self) -> list[FromClient]:
@@ -255,7 +255,7 @@ class ClientSession:
         self._logprobs: dict[int, TokenLogprobs] = {}  # by position
         self._settings = settings
         self._constraint = self._limits.constrain(settings.constraint)
-        self.tree.grouped, self.tree.limit = RULES[settings.rule].grouped, self._limits.context
+        self.tree.grouped = RULES[settings.rule].grouped
         self._prompt_length = tree.frontier
         self._acknowledged = tree.frontier
         self._exhausted_at = 0

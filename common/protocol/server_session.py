@@ -60,7 +60,7 @@ class ServerSession:
         self._level_gain = LevelGain()
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
-        self.tree = TokenTree(opened.tokens)
+        self.tree = TokenTree(opened.tokens, self._terms.context)
         self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
 
     # Frames that arrive.
@@ -98,7 +98,7 @@ class ServerSession:
             self.feed.rewrite(same)
         self.state = server_after(self.state, Open)
         self.epoch += 1
-        self.tree = TokenTree(opened.tokens)
+        self.tree = TokenTree(opened.tokens, self._terms.context)
         self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
         return self.opening_replies()
 
@@ -335,7 +335,7 @@ class ServerSession:
         self._prompt_length = prompt_length
         self._settings = settings
         self._constraint = self._terms.constrain(settings.constraint)
-        self.tree.grouped, self.tree.limit = RULES[settings.rule].grouped, self._terms.context
+        self.tree.grouped = RULES[settings.rule].grouped
         self._idle = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
         self.acked = self._given = self.tree.frontier

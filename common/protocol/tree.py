@@ -75,12 +75,13 @@ class Node:
 class TokenTree:
     """The committed sequence and the live nodes that hang from its last token, the root."""
 
-    def __init__(self, tokens: Sequence[int]):
+    def __init__(self, tokens: Sequence[int], context: float = math.inf):
+        """`context`: positions of the longest sequence."""
         self.tokens = list(tokens)
         self.grouped = False  # whether siblings are one group; set before anything grows
-        self.limit = math.inf  # positions of the longest sequence; set as well
         self.last_id = 0
         self.stale = 0  # nodes that arrived dead
+        self._context = context
         self._live: dict[int, Node] = {}
         self._committed: dict[int, int] = {}  # ids of committed positions that the client may still name
         self._size = 0
@@ -287,7 +288,7 @@ class TokenTree:
             twin.aliases.append(grown.id)
             self._live[grown.id] = twin
             return None
-        if parent.position + 1 >= self.limit:
+        if parent.position + 1 >= self._context:
             self.stale += 1
             return None
         grow = (self._grows, grown.parent)

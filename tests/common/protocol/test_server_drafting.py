@@ -54,9 +54,13 @@ def test_the_view_shows_no_position_that_the_target_does_not_have():
     view = server.server_draft_view(in_pass=False)
     server.add_server_draft(0, view, [Proposal(-depth, 5, -0.1) for depth in range(6)])
     assert max(node.position for node in server.server_draft_view(in_pass=False).nodes) == 7
-    server.receive(grow(4, (1, 0, 2, -0.1), *((id_, id_ - 1, 2, -0.1) for id_ in range(2, 7))), 1.0)
+    chain = grow(4, (1, 0, 2, -0.1), *((id_, id_ - 1, 2, -0.1) for id_ in range(2, 7)))
+    server.receive(chain, 1.0)
     assert max(node.position for node in server.tree.nodes()) == 7
     assert server.tree.last_id == 6
+    server.reopen(open_frame((1, 2, 3, 5), 3), 2.0)  # another token, so that the tree is made anew
+    server.receive(chain, 3.0)
+    assert max(node.position for node in server.tree.nodes()) == 7
 
 
 def test_the_view_says_how_the_target_will_choose():

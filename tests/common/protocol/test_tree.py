@@ -26,13 +26,12 @@ def paths(tree: TokenTree) -> set[tuple[int, ...]]:
 
 
 @settings(max_examples=500, deadline=None)
-@given(seed=st.integers(0, 2**31), vocab=st.integers(2, 4), limit=st.sampled_from([5, math.inf]))
-def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab, limit):
+@given(seed=st.integers(0, 2**31), vocab=st.integers(2, 4), context=st.sampled_from([5, math.inf]))
+def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab, context):
     """The client grows while commits travel down and Grows travel up; once all have arrived, both hold the same nodes.
     So nodes under a bonus token survive the commit that chose it."""
     draw = random.Random(seed)
-    client, server = TokenTree([1]), TokenTree([1])
-    client.limit = server.limit = limit
+    client, server = TokenTree([1], context), TokenTree([1], context)
     up: list[Grow] = []
     down: list[list[int]] = []
 
@@ -72,7 +71,7 @@ def test_both_copies_are_one_tree_whatever_was_in_flight(seed, vocab, limit):
         client_receives()
     assert client.tokens == server.tokens
     assert paths(client) == paths(server)
-    assert max(map(len, paths(client)), default=0) <= limit
+    assert max(map(len, paths(client)), default=0) <= context
     assert len(client) == len(paths(client))
     assert len(server) == len(paths(server))
 

@@ -72,7 +72,7 @@ def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
 def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
     """As `read_ollama_chat`, for one prompt, which goes through the chat template unless it is `raw`."""
     fields = _fields(body)
-    prompt = parameters.text("prompt", fields.get("prompt", ""))
+    prompt = parameters.text("prompt", fields.get("prompt"))
     if fields.get("raw"):
         asked = {**_shared(fields), "prompt": prompt}
         read = read_completion(asked, defaults)

@@ -84,9 +84,10 @@ def test_what_cannot_be_is_named(body, parameter):
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_several_prompts_are_not_generated_from(raw):
+@pytest.mark.parametrize("prompt", [["a", "b"], None])
+def test_only_one_prompt_is_generated_from(raw, prompt):
     with pytest.raises(FaultError, match="'prompt' must be a string"):
-        read_ollama_generate({"model": "m", "prompt": ["a", "b"], "raw": raw}, DEFAULTS)
+        read_ollama_generate({"model": "m", "prompt": prompt, "raw": raw}, DEFAULTS)
 
 
 JSON = st.recursive(

@@ -1,6 +1,7 @@
 """The wheel, built without a network: it holds what programs need wherever it is installed, and no tests."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,13 @@ def held(wheel: Path) -> tuple[set[str], set[str]]:
         names = set(archive.namelist())
     about = {name for name in names if ".dist-info/" in name}
     return names - about, {name.partition("/")[2] for name in about}
+
+
+def test_the_quick_start_says_how_large_it_is(wheel: Path) -> None:
+    page = (PROJECT / "docs" / "quick-start.md").read_text()
+    said = re.search(r"into one file of (\d+) MB", page)
+    assert said is not None
+    assert int(said[1]) == round(wheel.stat().st_size / 1e6)
 
 
 def test_it_holds_every_file_of_packages_and_models_and_nothing_else(wheel: Path) -> None:

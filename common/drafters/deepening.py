@@ -16,7 +16,8 @@ from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
 
 _ENOUGH = 0.8
-"""The share of the sequence whose K/V must have arrived before the deep draft is used."""
+"""Of the positions whose draft state has arrived, the share whose K/V must have too before the deep draft is used. Where
+nothing has arrived, as for a question that is asked without a link, the deep draft reads more than the shallow one."""
 
 
 class DeepeningDrafter:
@@ -28,7 +29,8 @@ class DeepeningDrafter:
         self.judged = TreeView((), ())
         self._near, self._far = near, far
         self._owed: dict[Drafter, list[State]] = {near: [], far: []}
-        self._deep: set[int] = set()  # positions whose K/V have arrived
+        self._stated: set[int] = set()  # positions whose draft state has arrived, of any kind
+        self._deep: set[int] = set()  # positions whose K/V have
         self._tokens: tuple[int, ...] = ()  # committed by the target
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
@@ -36,11 +38,13 @@ class DeepeningDrafter:
         self._forget(common_prefix(self._tokens, judged))
         self._tokens = judged
         for state in states:
+            positions = range(state.start, state.start + state.count)
+            self._stated.update(positions)
             if state.kind == KEY_VALUES:
-                self._deep.update(range(state.start, state.start + state.count))
+                self._deep.update(positions)
         for owed in self._owed.values():
             owed += states
-        chosen = self._far if view.alone and len(self._deep) >= _ENOUGH * len(judged) else self._near
+        chosen = self._far if view.alone and len(self._deep) >= _ENOUGH * len(self._stated) else self._near
         chosen.expansion = self.expansion
         came, self._owed[chosen] = self._owed[chosen], []
         proposals = chosen.draft(view, came)
@@ -51,7 +55,9 @@ class DeepeningDrafter:
         """Positions from `keep` on were rewritten."""
         if keep == len(self._tokens):
             return
-        self._deep = {position for position in self._deep if position < keep}
+        self._stated, self._deep = (
+            {position for position in positions if position < keep} for positions in (self._stated, self._deep)
+        )
         for drafter, owed in self._owed.items():
             self._owed[drafter] = [
                 replace(state, count=min(state.count, keep - state.start)) for state in owed if state.start < keep

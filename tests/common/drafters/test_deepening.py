@@ -62,6 +62,17 @@ def test_without_most_of_its_state_the_far_one_is_not_asked(depths):
     assert who(drafter, view(range(10), alone=True), [state("kv", 7, 1)]) == FAR
 
 
+def test_a_question_that_is_asked_without_a_link_is_read_by_the_far_one(depths):
+    _, _, drafter = depths
+    assert who(drafter, view(range(5)), [state("lsa", 0, 5), state("kv", 0, 5)]) == NEAR
+    assert who(drafter, view(range(20), alone=True)) == FAR
+
+
+def test_the_far_one_begins_an_answer_without_any_link(depths):
+    _, _, drafter = depths
+    assert who(drafter, view(range(20), alone=True)) == FAR
+
+
 def test_what_a_drafter_wrote_itself_needs_no_state(depths):
     _, _, drafter = depths
     tokens = [*range(5), *[9] * 40]
@@ -80,11 +91,11 @@ def test_each_gets_every_state_once_and_in_order(depths):
 
 def test_state_of_a_history_that_was_rewritten_is_forgotten(depths):
     _, far, drafter = depths
-    drafter.draft(view(range(10)), [state("kv", 0, 6), state("kv", 6, 4)])
+    drafter.draft(view(range(10)), [state("lsa", 0, 10), state("kv", 0, 6), state("kv", 6, 4)])
     rewritten = [0, 1, 2, 3, *[7] * 6]
-    assert who(drafter, view(rewritten, alone=True)) == NEAR, "of ten positions four are known"
+    assert who(drafter, view(rewritten, alone=True), [state("lsa", 4, 6)]) == NEAR, "of ten positions four have K/V"
     assert who(drafter, view(rewritten, alone=True), [state("kv", 4, 6)]) == FAR
-    assert far.came == [("kv", 0, 4), ("kv", 4, 6)]
+    assert far.came == [("lsa", 0, 4), ("kv", 0, 4), ("lsa", 4, 6), ("kv", 4, 6)]
 
 
 def test_bounds_reach_whoever_drafts(depths):

@@ -16,8 +16,8 @@ from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
 
 _ENOUGH = 0.8
-"""Of the positions whose draft state has arrived, the share whose K/V must have too before the deep draft is used. Where
-nothing has arrived, as for a question that is asked without a link, the deep draft reads more than the shallow one."""
+"""Of the positions whose draft state has arrived, the share whose K/V must have too before the deep draft is used.
+Where nothing has arrived, as for a question that is asked without a link, the deep draft reads more than the shallow."""
 
 
 class DeepeningDrafter:

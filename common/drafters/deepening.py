@@ -17,7 +17,7 @@ from common.protocol.views import Proposal, TreeView
 
 _ENOUGH = 0.8
 """Of the positions whose draft state has arrived, the share whose K/V must have too before the deep draft is used.
-Where nothing has arrived, as for a question that is asked without a link, the deep draft reads more than the shallow."""
+Where nothing has, as for a question that is asked without a link, the deep draft reads more than the shallow one."""
 
 
 class DeepeningDrafter:

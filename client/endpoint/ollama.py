@@ -131,16 +131,6 @@ class OllamaBuilder:
         }
 
 
-def tags(contexts: Mapping[str, int], created: str) -> dict[str, Any]:
-    """The list of models; their files are elsewhere, so that sizes are 0 and digests empty."""
-    return {
-        "models": [
-            {"name": name, "model": name, "modified_at": created, "size": 0, "digest": "", "details": {}}
-            for name in contexts
-        ]
-    }
-
-
 def _fields(body: Any) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise wrong(None, "the body must be a JSON object")

@@ -21,10 +21,12 @@ from starlette.types import ASGIApp
 from client.endpoint.answers import Answers, Event, HeldAnswers
 from client.endpoint.app import read_json, unless_disconnected
 from client.endpoint.faults import FaultError, internal
-from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, read_ollama_load, tags
+from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, read_ollama_load
+from client.endpoint.ollama_models import OllamaModel
 from client.endpoint.openai_requests import CompletionRequest
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.served_models import ServedModels
+from client.endpoint.service import Service
 from client.endpoint.sse import EventStream
 from common.protocol.sampling import Sampling
 
@@ -78,7 +80,12 @@ class OllamaPaths:
             raise
 
     async def _list_models(self, _: Request) -> Response:
-        return JSONResponse(tags(self._models.contexts, self._began))
+        models = [_model(name, service) for name, service in self._models.by_name.items()]
+        return JSONResponse({"models": [model.listed(self._began) for model in models]})
+
+
+def _model(name: str, service: Service) -> OllamaModel:
+    return OllamaModel(name, service.digest, service.family)
 
 
 async def _tell_version(_: Request) -> Response:

@@ -3,7 +3,7 @@
 It may not know HTTP, nor how an answer is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from client.endpoint.faults import Fault, FaultError
 from client.endpoint.service import Service
@@ -18,6 +18,11 @@ class ServedModels:
         self.default = services[0]
         self._services = {service.model: service for service in services}
         self._services.setdefault(ALIAS, self.default)
+
+    @property
+    def by_name(self) -> Mapping[str, Service]:
+        """All models; one may have two names."""
+        return self._services
 
     @property
     def contexts(self) -> dict[str, int]:

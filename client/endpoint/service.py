@@ -6,6 +6,7 @@ Knows the client and its conversations; it may not know HTTP.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from client.answer import Answer, TokenListener
@@ -26,11 +27,15 @@ from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener
 from client.private.spans import SplitPrompt, has_marks
 from client.text import TemplateInput, chat_prompt, check_characters, decode, most_characters, raw_prompt
+from common.bundle import TOKENIZER_FOLDER
+from common.models.errors import CheckpointError
+from common.models.source import CONFIG, read_json
 from common.protocol.checks import prompt_fault
 from common.protocol.client_session import ClientSession
 from common.protocol.constraint import Grammar, check_length
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Constraint
+from common.protocol.plain import is_plain
 from common.protocol.rules import default_rule
 from common.protocol.sampling import Sampling
 
@@ -113,6 +118,21 @@ class Service:
     def fingerprints(self) -> tuple[str, str]:
         """Short names of what may write an answer: the target and the draft model."""
         return self._client.description.fingerprint[:_NAME_LENGTH], self._client.manifest.id[:_NAME_LENGTH]
+
+    @property
+    def digest(self) -> str:
+        """The target's whole fingerprint."""
+        return self._client.description.fingerprint
+
+    @cached_property
+    def family(self) -> str:
+        """The target's architecture in transformers' words; empty if its configuration, which lies beside its tokenizer
+        in every bundle, does not say it."""
+        try:
+            family = read_json(self._client.bundle / TOKENIZER_FOLDER / CONFIG).get("model_type")
+        except CheckpointError:
+            return ""
+        return family if isinstance(family, str) and is_plain(family) else ""
 
     def choices(self, request: CompletionRequest) -> list[Choice]:
         """The answers that are asked for, those of one prompt together. May take a while for a long text. Raises

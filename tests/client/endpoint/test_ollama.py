@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from client.endpoint.answer_parsers.pieces import TextPiece, ToolCall
 from client.endpoint.faults import FaultError
-from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, tags
+from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate
 from client.endpoint.openai_requests import read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer
 from common.protocol.sampling import Sampling
@@ -134,7 +134,3 @@ def test_generated_text_is_a_response():
         "response": "Yes",
     }
     assert (builder.whole(cut, "now", 9)["response"], builder.whole(cut, "now", 9)["done_reason"]) == ("Yes", "length")
-
-
-def test_models_are_listed_by_name():
-    assert [each["model"] for each in tags({"a": 1, "b": 2}, "now")["models"]] == ["a", "b"]

@@ -13,10 +13,12 @@ from client.endpoint.app import make_app
 from client.endpoint.faults import Fault, FaultError
 from client.endpoint.ollama_paths import OllamaPaths
 from client.endpoint.openai_responses import FinishedAnswer
+from client.endpoint.served_models import ServedModels
 from client.private.spans import SplitPrompt
 from common.protocol.sampling import Sampling
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
+DIGEST = "0123456789abcdef" * 4
 
 
 class Service:
@@ -100,3 +102,13 @@ def test_a_request_with_text_is_answered(path, body):
     service = Service("Yes")
     assert asked(service, path, {"model": "m", "stream": False, **body}).json()["done_reason"] == "stop"
     assert service.asked == 1
+
+
+def test_models_are_listed_by_all_their_names_with_digest_and_details():
+    target = SimpleNamespace(model="big-7b", digest=DIGEST, family="qwen3")
+    app = make_app(OllamaPaths(ServedModels([target]), Sampling(seed=0)).routes(), access_rules_for("127.0.0.1", None))
+    listed = TestClient(app, base_url="http://127.0.0.1").get("/api/tags").json()["models"]
+    assert [(each["model"], each["digest"], each["details"]["family"]) for each in listed] == [
+        ("big-7b", DIGEST, "qwen3"),
+        ("outrider", DIGEST, "qwen3"),
+    ]

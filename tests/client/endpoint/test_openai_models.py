@@ -4,10 +4,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import openai
 import pytest
 
 from common.models.checkpoint import load_tokenizer
+from common.models.fingerprint import fingerprint
 from tests.client.endpoint.serving import client_of, outrider_serve
 from tests.daemon import outriderd
 from tests.families import make_checkpoint
@@ -68,3 +70,10 @@ def test_what_was_fetched_is_listed_and_stays_while_it_is_in_use(client: openai.
     refused = (2, "outrider: 'second/lookup' is in use; end the `outrider` that uses it first\n")
     assert outrider("rm", "second") == refused
     assert outrider("rm", "three")[0] == 2
+
+
+def test_ollamas_list_tells_each_targets_fingerprint_and_family(client: openai.OpenAI, folder: Path) -> None:
+    models = httpx2.get(str(client.base_url.join("/api/tags"))).json()["models"]
+    one, two = (fingerprint(folder / name) for name in ("one", "two"))
+    told = [(model["name"], model["digest"], model["details"]["family"]) for model in models]
+    assert told == [("one", one, "llama"), ("second", two, "qwen3"), ("outrider", one, "llama")]

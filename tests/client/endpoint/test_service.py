@@ -1,5 +1,6 @@
 """What becomes of a request before any server is asked: real grammars and formats, and a client that reaches nobody."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -35,7 +36,7 @@ class NoPool:
         raise ReachedError
 
 
-def service(syntax: str, pool: NoPool, *, strict: bool = False, note: str = "") -> Service:
+def service(syntax: str, pool: NoPool, *, strict: bool = False, note: str = "", bundle: Path = Path()) -> Service:
     setting = Setting("hermes", special=True)
     setting.tokenizer.chat_template = TEMPLATE
     description = SimpleNamespace(
@@ -49,6 +50,7 @@ def service(syntax: str, pool: NoPool, *, strict: bool = False, note: str = "") 
     client = SimpleNamespace(
         tokenizer=setting.tokenizer,
         description=description,
+        bundle=bundle,
         manifest=SimpleNamespace(id="d"),
         constrain=setting._grammars,
         require_rule=lambda _: None,
@@ -156,3 +158,21 @@ def test_the_line_of_a_drafts_answer_is_in_streamed_chats_alone(path, asked, is_
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         client.post(path, json=asked)
     assert notes == ["\n\n(alone)" if is_read else ""]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "family"),
+    [
+        ('{"model_type": "qwen3"}', "qwen3"),
+        ('{"model_type": "qwen\\n3"}', ""),
+        ('{"model_type": 3}', ""),
+        ("[]", ""),
+        (None, ""),
+    ],
+)
+def test_a_targets_family_is_what_its_configuration_in_the_bundle_says(tmp_path, configuration, family):
+    if configuration is not None:
+        (tmp_path / "tokenizer").mkdir()
+        (tmp_path / "tokenizer" / "config.json").write_text(configuration)
+    serving = service("hermes", NoPool(), bundle=tmp_path)
+    assert (serving.family, serving.digest) == (family, "f")

@@ -48,10 +48,11 @@ def wrong(parameter: str | None, message: str, code: str | None = None) -> Fault
 
 
 def no_such_path(path: str) -> Fault:
-    """For OpenAI's many other paths."""
-    return Fault(
-        404, f"there is no {path} here; chat/completions, completions, responses and models are, all below /v1"
-    )
+    """For the many other paths of OpenAI's API, or Ollama's."""
+    there = "chat/completions, completions, responses and models are, all below /v1"
+    if path.startswith(OLLAMA_FOLDER):
+        there = "chat, generate, tags, ps, show and version are, all below /api"
+    return Fault(404, f"there is no {path} here; {there}")
 
 
 def no_embeddings() -> Fault:

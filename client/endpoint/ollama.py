@@ -54,11 +54,18 @@ def read_ollama_load(body: Any, *, is_chat: bool) -> LoadRequest | None:
     fields = _fields(body)
     if (fields.get("messages", []) != []) if is_chat else (fields.get("prompt", "") != ""):
         return None
-    asked, kept = _shared(fields), fields.get("keep_alive")
-    if "model" not in asked:
-        raise wrong("model", "'model' is missing", "missing_required_parameter")
+    kept = fields.get("keep_alive")
     is_unloaded = kept == 0 or (isinstance(kept, str) and _NO_TIME.fullmatch(kept) is not None)
-    return LoadRequest(parameters.text("model", asked["model"]), "unload" if is_unloaded else "load")
+    return LoadRequest(_model(fields), "unload" if is_unloaded else "load")
+
+
+def read_ollama_show(body: Any) -> str:
+    """The model that is asked about, as `model` or, as older clients call it, `name`; some send the other one empty.
+    Raises FaultError as `read_ollama_chat` does."""
+    fields = _fields(body)
+    if not fields.get("model") and "name" in fields:
+        fields["model"] = fields["name"]
+    return _model(fields)
 
 
 def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
@@ -138,6 +145,13 @@ def _fields(body: Any) -> dict[str, Any]:
         if body.get(name):
             raise wrong(name, f"'{name}' is not supported here; leave it out", "unsupported_parameter")
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _model(fields: Mapping[str, Any]) -> str:
+    asked = _shared(fields)
+    if "model" not in asked:
+        raise wrong("model", "'model' is missing", "missing_required_parameter")
+    return parameters.text("model", asked["model"])
 
 
 def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Ollama's paths, for apps that speak its API alone: `/api/chat`, `/api/generate`, `/api/tags`, `/api/version`.
+"""Ollama's paths, for apps that speak its API alone: `/api/chat`, `/api/generate`, `/api/tags`, `/api/ps`, `/api/show`,
+`/api/version`.
 
 Knows HTTP and the service. It may not know sessions or text.
 """
@@ -21,7 +22,13 @@ from starlette.types import ASGIApp
 from client.endpoint.answers import Answers, Event, HeldAnswers
 from client.endpoint.app import read_json, unless_disconnected
 from client.endpoint.faults import FaultError, internal
-from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, read_ollama_load
+from client.endpoint.ollama import (
+    OllamaBuilder,
+    read_ollama_chat,
+    read_ollama_generate,
+    read_ollama_load,
+    read_ollama_show,
+)
 from client.endpoint.ollama_models import OllamaModel
 from client.endpoint.openai_requests import CompletionRequest
 from client.endpoint.openai_responses import FinishedAnswer
@@ -45,6 +52,8 @@ class OllamaPaths:
             Route("/api/chat", self._chat, methods=["POST"]),
             Route("/api/generate", self._generate, methods=["POST"]),
             Route("/api/tags", self._list_models),
+            Route("/api/ps", self._list_loaded),
+            Route("/api/show", self._show, methods=["POST"]),
             Route("/api/version", _tell_version),
         ]
 
@@ -80,12 +89,23 @@ class OllamaPaths:
             raise
 
     async def _list_models(self, _: Request) -> Response:
-        models = [_model(name, service) for name, service in self._models.by_name.items()]
-        return JSONResponse({"models": [model.listed(self._began) for model in models]})
+        return JSONResponse({"models": [model.listed(self._began) for model in self._all()]})
+
+    async def _list_loaded(self, _: Request) -> Response:
+        return JSONResponse({"models": [model.loaded() for model in self._all()]})
+
+    async def _show(self, request: Request) -> Response:
+        name = read_ollama_show(await read_json(request))
+        service = self._models.find(name)
+        capabilities = await asyncio.to_thread(service.capabilities)
+        return JSONResponse(_model(name, service).shown(self._began, service.template, capabilities))
+
+    def _all(self) -> list[OllamaModel]:
+        return [_model(name, service) for name, service in self._models.by_name.items()]
 
 
 def _model(name: str, service: Service) -> OllamaModel:
-    return OllamaModel(name, service.digest, service.family)
+    return OllamaModel(name, service.model, service.digest, service.family, service.context)
 
 
 async def _tell_version(_: Request) -> Response:

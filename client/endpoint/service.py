@@ -4,6 +4,7 @@ Knows the client and its conversations; it may not know HTTP.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -133,6 +134,21 @@ class Service:
         except CheckpointError:
             return ""
         return family if isinstance(family, str) and is_plain(family) else ""
+
+    @property
+    def template(self) -> str:
+        """The target's chat template, empty if it has none."""
+        return str(self._client.tokenizer.chat_template or "")
+
+    def capabilities(self) -> list[str]:
+        """What requests may ask of the target, in Ollama's words. May take a moment the first time."""
+        capabilities = ["completion"]
+        with suppress(MisuseError):
+            self._format.require_tools()
+            capabilities.append("tools")
+        if self._format.marks_thinking:
+            capabilities.append("thinking")
+        return capabilities
 
     def choices(self, request: CompletionRequest) -> list[Choice]:
         """The answers that are asked for, those of one prompt together. May take a while for a long text. Raises

@@ -54,7 +54,7 @@ def syntax_of(template: str) -> CallSyntax | None:
 
 class AnswerFormat:
     """How the answers of one checkpoint are written. `syntax` is what the user says of its calls, None for what its
-    tokenizer tells; `end_tokens` are never text."""
+    tokenizer tells; `end_tokens` are never text; `marks_thinking`: its template knows the marks of reasoning."""
 
     def __init__(self, tokenizer: "Tokenizer", end_tokens: Collection[int], syntax: CallSyntax | None = None):
         self._tokenizer = tokenizer
@@ -62,7 +62,7 @@ class AnswerFormat:
         template = str(tokenizer.chat_template or "")
         self._syntax = syntax or syntax_of(template)
         self._described = None if syntax else getattr(tokenizer, "response_template", None)
-        self._marks_thinking = END in template
+        self.marks_thinking = END in template
 
     def require_tool_messages(self) -> None:
         """Raises MisuseError if the template cannot show what tools were used."""
@@ -127,7 +127,7 @@ class AnswerFormat:
         if tools and self._syntax is not None:
             offered = {tool["function"]["name"] for tool in tools}
             content = CallParser(self._syntax, offered, self._new_id)
-        if not self._marks_thinking or not may_think:
+        if not self.marks_thinking or not may_think:
             return content
         return Thinking(content, is_inside=self._tail(prompt).endswith(BEGIN))
 
@@ -135,7 +135,7 @@ class AnswerFormat:
         """Special tokens that are text to the parser, each with its text."""
         if self._described is not None:
             return self._special_tokens
-        marks: tuple[str, ...] = (BEGIN, END) if self._marks_thinking else ()
+        marks: tuple[str, ...] = (BEGIN, END) if self.marks_thinking else ()
         if with_tools and self._syntax is not None:
             marks += self._syntax.marks
         return {number: text for number, text in self._special_tokens.items() if text in marks} if marks else {}
@@ -158,7 +158,7 @@ class AnswerFormat:
         """A grammar of `answer_grammars` behind what the model may think first, in answer to these tokens; None if it
         thinks nothing that can be told from the answer."""
         tail = self._tail(prompt)
-        if self._described is not None or not self._marks_thinking or tail.endswith(END):
+        if self._described is not None or not self.marks_thinking or tail.endswith(END):
             return None
         return after_thinking(self._marks, grammar, is_inside=tail.endswith(BEGIN))
 

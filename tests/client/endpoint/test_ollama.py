@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from client.endpoint.answer_parsers.pieces import TextPiece, ToolCall
 from client.endpoint.faults import FaultError
-from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate
+from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_generate, read_ollama_show
 from client.endpoint.openai_requests import read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer
 from common.protocol.sampling import Sampling
@@ -88,6 +88,11 @@ def test_what_cannot_be_is_named(body, parameter):
 def test_only_one_prompt_is_generated_from(raw, prompt):
     with pytest.raises(FaultError, match="'prompt' must be a string"):
         read_ollama_generate({"model": "m", "prompt": prompt, "raw": raw}, DEFAULTS)
+
+
+@pytest.mark.parametrize("body", [{"model": "m:latest"}, {"name": "m"}, {"model": "", "name": "m", "options": None}])
+def test_the_model_that_is_asked_about_has_a_newer_or_an_older_key(body):
+    assert read_ollama_show(body) == "m"
 
 
 JSON = st.recursive(

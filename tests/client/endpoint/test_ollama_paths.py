@@ -43,10 +43,22 @@ class Service:
         return FinishedAnswer((self._piece,), "stop", 3)
 
 
-def asked(service: Service, path: str, body: Any) -> Any:
-    app = make_app(OllamaPaths(service, Sampling(seed=0)).routes(), access_rules_for("127.0.0.1", None))
+def asked(models: Any, path: str, body: Any = None) -> Any:
+    app = make_app(OllamaPaths(models, Sampling(seed=0)).routes(), access_rules_for("127.0.0.1", None))
     with TestClient(app, base_url="http://127.0.0.1") as client:
-        return client.post(path, json=body)
+        return client.get(path) if body is None else client.post(path, json=body)
+
+
+def served() -> ServedModels:
+    target = SimpleNamespace(
+        model="big-7b",
+        context=4096,
+        digest=DIGEST,
+        family="qwen3",
+        template="{{ messages }}",
+        capabilities=lambda: ["completion", "tools"],
+    )
+    return ServedModels([target])
 
 
 def test_an_object_is_one_line_however_a_client_splits_lines():
@@ -104,11 +116,29 @@ def test_a_request_with_text_is_answered(path, body):
     assert service.asked == 1
 
 
-def test_models_are_listed_by_all_their_names_with_digest_and_details():
-    target = SimpleNamespace(model="big-7b", digest=DIGEST, family="qwen3")
-    app = make_app(OllamaPaths(ServedModels([target]), Sampling(seed=0)).routes(), access_rules_for("127.0.0.1", None))
-    listed = TestClient(app, base_url="http://127.0.0.1").get("/api/tags").json()["models"]
-    assert [(each["model"], each["digest"], each["details"]["family"]) for each in listed] == [
+@pytest.mark.parametrize("path", ["/api/tags", "/api/ps"])
+def test_all_models_are_there_and_loaded_by_all_their_names(path):
+    told = asked(served(), path).json()["models"]
+    assert [(each["model"], each["digest"], each["details"]["family"]) for each in told] == [
         ("big-7b", DIGEST, "qwen3"),
         ("outrider", DIGEST, "qwen3"),
     ]
+
+
+@pytest.mark.parametrize("body", [{"model": "big-7b"}, {"model": "outrider:latest"}, {"model": "", "name": "outrider"}])
+def test_a_model_is_shown_by_any_of_its_names(body):
+    told = asked(served(), "/api/show", body).json()
+    assert told["model_info"]["qwen3.context_length"] == 4096
+    assert (told["template"], told["capabilities"]) == ("{{ messages }}", ["completion", "tools"])
+
+
+@pytest.mark.parametrize(("body", "status"), [({"model": "other"}, 404), ({}, 400), ({"name": 3}, 400)])
+def test_a_model_that_cannot_be_shown_is_told(body, status):
+    answer = asked(served(), "/api/show", body)
+    assert (answer.status_code, list(answer.json())) == (status, ["error"])
+
+
+def test_a_path_of_ollamas_that_is_not_here_is_told_with_those_that_are():
+    answer = asked(served(), "/api/pull", {})
+    message = "there is no /api/pull here; chat, generate, tags, ps, show and version are, all below /api"
+    assert (answer.status_code, answer.json()) == (404, {"error": message})

@@ -77,3 +77,9 @@ def test_ollamas_list_tells_each_targets_fingerprint_and_family(client: openai.O
     one, two = (fingerprint(folder / name) for name in ("one", "two"))
     told = [(model["name"], model["digest"], model["details"]["family"]) for model in models]
     assert told == [("one", one, "llama"), ("second", two, "qwen3"), ("outrider", one, "llama")]
+
+
+def test_ollamas_show_tells_the_context_that_the_server_has_room_for(client: openai.OpenAI) -> None:
+    shown = httpx2.post(str(client.base_url.join("/api/show")), json={"model": "second"}).json()
+    assert (shown["model_info"]["general.basename"], shown["model_info"]["qwen3.context_length"]) == ("second", 1000)
+    assert shown["capabilities"][0] == "completion"

@@ -36,9 +36,17 @@ class NoPool:
         raise ReachedError
 
 
-def service(syntax: str, pool: NoPool, *, strict: bool = False, note: str = "", bundle: Path = Path()) -> Service:
+def service(
+    syntax: str,
+    pool: NoPool,
+    *,
+    strict: bool = False,
+    note: str = "",
+    bundle: Path = Path(),
+    template: str = TEMPLATE,
+) -> Service:
     setting = Setting("hermes", special=True)
-    setting.tokenizer.chat_template = TEMPLATE
+    setting.tokenizer.chat_template = template
     description = SimpleNamespace(
         end_tokens={setting.end},
         context=1 << 17,
@@ -176,3 +184,12 @@ def test_a_targets_family_is_what_its_configuration_in_the_bundle_says(tmp_path,
         (tmp_path / "tokenizer" / "config.json").write_text(configuration)
     serving = service("hermes", NoPool(), bundle=tmp_path)
     assert (serving.family, serving.digest) == (family, "f")
+
+
+@pytest.mark.parametrize(
+    ("template", "more"),
+    [(TEMPLATE, ["tools"]), ("<think></think>", ["thinking"]), (f"{TEMPLATE}</think>", ["tools", "thinking"])],
+)
+def test_a_target_can_do_what_its_template_shows(template, more):
+    serving = service("hermes", NoPool(), template=template)
+    assert (serving.template, serving.capabilities()) == (template, ["completion", *more])

@@ -5,6 +5,7 @@ Knows conversations and the emitter; it may not know requests, HTTP or the pool.
 
 import asyncio
 import math
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class AnswerOnConversation:
         self._prompt, self._options, self._is_verified = choice.prompt, choice.options, choice.is_verified
         self._offline_note = choice.offline_note
         self._on_link_change = on_link_change
+        self._began = time.monotonic()
         accept = _accept_nothing if self._is_verified else conversation.accept_unverified
         self._emitter = StreamEmitter(
             client.tokenizer,
@@ -119,7 +121,14 @@ class AnswerOnConversation:
             self._emitter.unverified,
             {**about, "note": answer.note} if answer.note else about,
             self._emitter.take_scored(),
+            *self._durations(),
         )
+
+    def _durations(self) -> tuple[float, float]:
+        """How long the first token was waited for, and how long ago it came."""
+        now = time.monotonic()
+        first_at = now if self._emitter.first_at is None else self._emitter.first_at
+        return first_at - self._began, now - first_at
 
     def _ended_by_itself(self, answer: Answer, tokens: Sequence[int]) -> bool:
         is_ended = bool(tokens) and tokens[-1] in self._client.description.end_tokens

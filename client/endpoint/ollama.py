@@ -133,9 +133,16 @@ class OllamaBuilder:
             "done": True,
             "done_reason": "length" if answer.reason == "length" else "stop",
             "total_duration": nanoseconds,
+            "load_duration": 0,  # every model that is served is loaded already
             "prompt_eval_count": self.prompt_tokens,
+            "prompt_eval_duration": _nanoseconds(answer.waited_s),
             "eval_count": answer.tokens,
+            "eval_duration": _nanoseconds(answer.written_s),
         }
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
 
 
 def _fields(body: Any) -> dict[str, Any]:

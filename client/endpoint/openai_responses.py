@@ -15,7 +15,8 @@ from client.endpoint.openai_requests import RequestKind
 @dataclass(frozen=True, slots=True)
 class FinishedAnswer:
     """`reason` is OpenAI's; `unverified` counts the tokens that the target has not verified; `details` is more that a
-    person may want to know; `scored` are the tokens that no piece has."""
+    person may want to know; `scored` are the tokens that no piece has. `waited_s` is from the beginning to the first
+    token, `written_s` from there to the end."""
 
     pieces: tuple[Piece, ...]
     reason: str
@@ -23,6 +24,8 @@ class FinishedAnswer:
     unverified: int = 0
     details: dict[str, Any] = field(default_factory=dict)
     scored: tuple[ScoredToken, ...] = ()
+    waited_s: float = 0.0
+    written_s: float = 0.0
 
     @property
     def all_scored(self) -> list[ScoredToken]:

@@ -5,6 +5,7 @@ Knows tokens, text and the state of the link. It may not know HTTP.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ class StreamEmitter:
         self.text = ""  # before the parser
         self.pieces: list[Piece] = []
         self.unverified = 0  # tokens emitted that the target has not verified
+        self.first_at: float | None = None  # when the first token came, in seconds of `time.monotonic`
         self._decoded = IncrementalText(tokenizer, form.shown)
         self._characters = 0  # decoded
         self._scores = TokenScores(form.spell, logprobs_of)
@@ -148,6 +150,8 @@ class StreamEmitter:
             self._on_stop()
 
     def _emit_tokens(self, tokens: Sequence[int], *, unverified: bool) -> None:
+        if tokens and self.first_at is None:
+            self.first_at = time.monotonic()
         text = ""
         for token in tokens:
             self._scores.add(token, self._characters + len(text))

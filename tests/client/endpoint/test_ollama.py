@@ -1,5 +1,7 @@
 """Ollama's requests ask for what OpenAI's would, and answers have Ollama's shape."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,6 +129,17 @@ def test_a_stream_adds_up_to_the_whole():
     end = builder.closing(ANSWER, "now", 9)
     assert end == {**whole, "message": {"role": "assistant", "content": ""}}
     assert (end["done"], end["done_reason"], end["prompt_eval_count"], end["eval_count"]) == (True, "stop", 3, 7)
+
+
+def test_the_end_tells_how_long_prompt_and_answer_took():
+    builder = OllamaBuilder("m", is_chat=True, prompt_tokens=3)
+    end = builder.closing(replace(ANSWER, waited_s=0.25, written_s=1.5), "now", 2_000_000_000)
+    assert {name: value for name, value in end.items() if name.endswith("_duration")} == {
+        "total_duration": 2_000_000_000,
+        "load_duration": 0,
+        "prompt_eval_duration": 250_000_000,
+        "eval_duration": 1_500_000_000,
+    }
 
 
 def test_generated_text_is_a_response():

@@ -28,11 +28,11 @@ $(INSTALLED): pyproject.toml constraints.txt $(HASHES)
 	@echo "Installing into $(VENV). The first time this fetches large packages and takes some minutes."
 	@test -x $(BIN)/python || { echo "1/4 Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "2/4 Installing what Outrider and the tools for its tests need, each by its hash"
-	@$(BIN)/python -m pip install --require-hashes --no-deps $(addprefix --requirement ,$(HASHES))
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps $(addprefix --requirement ,$(HASHES))
 	@echo "3/4 Installing torch, by far the largest"
-	@$(BIN)/python -m pip install --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	@echo "4/4 Installing Outrider"
-	@$(BIN)/python -m pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 demo: install

@@ -1,4 +1,4 @@
-"""`make install` as a user sees it: each step is announced, and pip shows its progress."""
+"""`make install` as a user sees it: each step is announced, and pip speaks only of what is wrong."""
 
 import os
 import shutil
@@ -37,11 +37,11 @@ def make(where: Path) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
-def test_an_install_says_what_it_does_before_it_does_it_and_lets_pip_speak(checkout: Path) -> None:
+def test_an_install_says_what_it_does_before_it_does_it_and_keeps_pip_to_errors(checkout: Path) -> None:
     said = make(checkout)
     pips = [place for place, line in enumerate(said) if line.startswith("pip was run with")]
     assert len(pips) == 3
     assert "some minutes" in said[0]
     assert all("Installing" in said[place - 1] for place in pips)
-    assert all("--quiet" not in said[place] and " -q" not in said[place] for place in pips)
+    assert all(said[place].split().count("--quiet") == 1 for place in pips)  # more would hide warnings
     assert make(checkout) == ["make: Nothing to be done for 'install'."]

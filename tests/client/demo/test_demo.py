@@ -98,4 +98,8 @@ def test_the_table_is_whole_in_80_columns():
     console.print(command.result_table(shown, "3 of the demo's prompts over satellite"))
     text = console.file.getvalue()
     assert "…" not in text
-    assert all(word in text for word in ("tokens/s", "speed", "here", "12345 ms", "1.00x", "100%"))
+    lines = text.splitlines()
+    (place,) = [place for place, line in enumerate(lines) if line.strip().startswith("system")]
+    assert lines[place - 1].strip() == "real time here:"
+    assert " ".join(lines[place].split()) == "system tokens/s speed first token kB up kB down tokens/s late"
+    assert all(word in text for word in ("12345 ms", "1.00x", "100%"))

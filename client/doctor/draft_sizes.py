@@ -43,13 +43,16 @@ class _Begin:
     rate: float
 
 
-async def check_draft_sizes(connection: Connection, description: ServerDescription, memory: Memory) -> list[Finding]:
-    """One finding for each draft with weights, and a minor one if the server or the link keeps some from being read."""
+async def check_draft_sizes(
+    connection: Connection, description: ServerDescription, chosen: BundleManifest, memory: Memory
+) -> list[Finding]:
+    """One finding for each draft with weights, of the `chosen` one first and in full, and a minor one if the server or
+    the link keeps some from being read."""
     begins: dict[str, _Begin] = {}  # by checksum: drafts share the target's tail
     findings = []
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            for manifest in description.bundles:
+            for manifest in sorted(description.bundles, key=lambda each: each != chosen):
                 files = [file for file in manifest.files if file.path.endswith(WEIGHTS_SUFFIX)]
                 for file in files:
                     if file.sha256 not in begins:
@@ -59,7 +62,8 @@ async def check_draft_sizes(connection: Connection, description: ServerDescripti
                 if files:
                     rate = max(each.rate for each in begins.values())
                     tensors = {file.path: begins[file.sha256].tensors for file in files}
-                    findings.append(_finding(manifest, description.quantised, tensors, rate, memory))
+                    is_chosen = manifest == chosen
+                    findings.append(_finding(manifest, description.quantised, tensors, rate, memory, in_full=is_chosen))
     except TimeoutError:
         detail = f"the link is too slow to read within {_TIMEOUT_S:.0f} s what every draft needs"
         findings.append(Finding("weights", detail, "try again on a faster link", is_minor=True))
@@ -75,18 +79,22 @@ def _finding(
     files: Headers,
     rate: float,
     memory: Memory,
+    *,
+    in_full: bool,
 ) -> Finding:
+    """`in_full`: in each weights mode, with the time to download it and the memory that is free."""
     offered = {each.weights: each for each in quantised if each.draft == manifest.draft}
     needed = {mode: needed_bytes(files, manifest.kind, None, mode, memory.width) for mode in MODES}
-    parts = []
-    for mode in MODES:
-        travels = sum(file.size for file in offered.get(mode, manifest).files)
-        took = f"{format_bytes(travels)} in {_duration(travels, rate)}"
-        parts.append(f"{mode} {format_bytes(needed[mode])} of memory, {took}")
-    detail = f"{manifest.draft}: " + "; ".join(parts)
+    travels = {mode: sum(file.size for file in offered.get(mode, manifest).files) for mode in MODES}
+    takes = {
+        mode: f"{format_bytes(needed[mode])} of memory, {format_bytes(travels[mode])} to download" for mode in MODES
+    }
+    modes = "; ".join(f"{mode} {takes[mode]} in {_duration(travels[mode], rate)}" for mode in MODES)
+    detail = f"{manifest.draft}: {modes if in_full else takes[AS_IS]}"
     if not memory.free:
         return Finding("weights", detail)
-    detail += f"; {format_bytes(memory.free)} of memory are free"
+    if in_full:
+        detail += f"; {format_bytes(memory.free)} of memory are free"
     fitting = [mode for mode in MODES if needed[mode] <= memory.free]
     if AS_IS in fitting:
         return Finding("weights", detail)
@@ -122,4 +130,6 @@ def _duration(size: int, rate: float) -> str:
     if not rate:
         return "an unknown time"
     seconds = size / rate
+    if seconds < 1:
+        return "less than 1 s"
     return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"

@@ -39,7 +39,7 @@ async def check_server_description(
                 findings.append(await _check_health(connection))
                 description = await _described(connection, access, model, findings)
             is_known = description is not None and description.version == PROTOCOL_VERSION
-            sizes = await check_draft_sizes(connection, description, memory) if description and is_known else []
+            sizes = await _check_sizes(connection, description, draft, memory) if description and is_known else []
     except TimeoutError:
         return [*findings, Finding("server", f"{access.address} does not answer within {_TIMEOUT_S:.0f} s", _LATER)]
     except OutriderError as error:
@@ -112,6 +112,17 @@ async def _check_target(
         detail = f"{named}, but {known.fingerprint[:_SHOWN]} when it was last used; its draft model is another one too"
         return Finding("target", detail, "run `outrider pull`", is_minor=True)
     return Finding("target", named)
+
+
+async def _check_sizes(
+    connection: Connection, description: ServerDescription, draft: str | None, memory: Memory
+) -> list[Finding]:
+    """Nothing where the draft is not to be had, which is a finding of its own."""
+    try:
+        chosen = choose_bundle(description.bundles, draft)
+    except OutriderError:
+        return []
+    return await check_draft_sizes(connection, description, chosen, memory)
 
 
 def _check_bundle(manifest: BundleManifest, cache: Path) -> Finding:

@@ -222,8 +222,24 @@ async def test_what_each_draft_will_take_is_told_beforehand(description, tmp_pat
             access = Access(address)
             found = await check_server_description(access, "", None, tmp_path / "cache", Memory(free, 4))
             (told[free],) = [each for each in found if each.subject == "weights"]
-    assert "as-is 0.3 MB of memory, 0.3 MB in 0 s" in told[0].detail
-    assert "int8 66.0 kB of memory, 66.0 kB in 0 s" in told[0].detail
-    assert "int4 40.0 kB of memory, 0.3 MB in 0 s" in told[0].detail  # which the server does not offer
+    assert "as-is 0.3 MB of memory, 0.3 MB to download in less than 1 s" in told[0].detail
+    assert "int8 66.0 kB of memory, 66.0 kB to download in less than 1 s" in told[0].detail
+    # Which the server does not offer.
+    assert "int4 40.0 kB of memory, 0.3 MB to download in less than 1 s" in told[0].detail
     assert [told[free].fix for free in told] == ["", "", "use --weights int8", told[10].fix]
     assert "choose another --draft" in told[10].fix
+
+
+@pytest.mark.parametrize(("draft", "order"), [(None, ["first", "second"]), ("second", ["second", "first"])])
+async def test_only_the_chosen_draft_is_told_of_in_full(description, tmp_path, monkeypatch, draft, order):
+    save_file({"lm_head.weight": torch.zeros(1000, 64)}, tmp_path / "model.safetensors")
+    monkeypatch.setitem(globals(), "CONTENT", (tmp_path / "model.safetensors").read_bytes())
+    files = [describe_file("model.safetensors", tmp_path / "model.safetensors")]
+    bundles = tuple(make_manifest(name, "independent", "f" * 64, files) for name in ("first", "second"))
+    async with serving(replace(description, bundles=bundles)) as address:
+        memory = Memory(10**9, 4)
+        found = await check_server_description(Access(address), "", draft, tmp_path / "cache", memory)
+    told = [each.detail for each in found if each.subject == "weights"]
+    assert told[0].startswith(f"{order[0]}: as-is 0.3 MB of memory, 0.3 MB to download in less than 1 s; int8 ")
+    assert told[0].endswith("; 1.0 GB of memory are free")
+    assert told[1:] == [f"{order[1]}: 0.3 MB of memory, 0.3 MB to download"]

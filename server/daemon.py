@@ -49,10 +49,10 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     if parts.fleet is not None:
         membership = asyncio.create_task(parts.fleet.run())
     asked_to_stop = _on_signals()
+    note("serving", str(parts.ceiling), address=str(parts.address), **parts.ceiling.as_dict())
     _say(f"ready on {parts.address}")
     if parts.metrics is not None:
         _say(f"metrics on {parts.metrics.url}")
-    note("serving", str(parts.ceiling), address=str(parts.address), **parts.ceiling.as_dict())
 
     stopping = asyncio.create_task(asked_to_stop.wait())
     await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)

@@ -33,9 +33,9 @@ class TargetMemory:
     def __str__(self) -> str:
         fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
         return (
-            f"{self.cache_tokens} tokens of K/V take {self.cache_bytes / _GB:.2g} GB beside "
-            f"{self.weights_bytes / _GB:.2g} GB of weights, at most {self.running} sessions answer at a time, "
-            f"with at most {self.own_drafters} drafters of the server's own{fewer if self.unused_tokens else ''}"
+            f"{self.cache_bytes / _GB:.2g} GB of K/V for {self.cache_tokens} tokens, "
+            f"{self.weights_bytes / _GB:.2g} GB of weights, {self.running} answers at a time"
+            f"{fewer if self.unused_tokens else ''}"
         )
 
 
@@ -65,7 +65,5 @@ class Ceiling:
 
     def __str__(self) -> str:
         targets = "; ".join(f"{target.model}: {target}" for target in self.targets)
-        return (
-            f"{targets}; at most {self.sessions} sessions; at most {self.strangers_bytes / _GB:.2g} GB for "
-            f"{self.connections} connections and {self.calls} calls of no session"
-        )
+        strangers = f"{self.strangers_bytes / _GB:.2g} GB for clients without one"
+        return f"{targets}; at most {self.sessions} sessions, and {strangers}"

@@ -29,7 +29,7 @@ from common.protocol.messages import Commit, Failed, Settings
 from common.protocol.transitions import ClientState
 from common.rpc.description import ServerDescription
 from common.rpc.stub import Connection, connect
-from tests.daemon import outriderd, stated_bytes
+from tests.daemon import outriderd_saying, stated_bytes
 from tests.fuzz.runner import FuzzError
 from tests.programs import Program
 
@@ -96,14 +96,15 @@ def mix(target: str, seconds: float, quiet_seconds: float, clients: int, seed: s
         )
         tokens.chmod(0o600)
         options = ("--target", target, "--threads", "1", "--idle", "eager", "--pace-pass", pace, "--lease", "5")
-        with outriderd(*options, "--tokens-file", str(tokens)) as (process, address):
-            run = _Run(process, address, seed)
+        with outriderd_saying(*options, "--tokens-file", str(tokens)) as (process, address, said):
+            run = _Run(process, address, stated_bytes(said), seed)
             return asyncio.run(run.run(seconds, quiet_seconds, clients))
 
 
 class _Run:
-    def __init__(self, process: Program, address: str, seed: str):
-        self._process, self._address, self._seed = process, address, seed
+    def __init__(self, process: Program, address: str, stated: float, seed: str):
+        """`stated`: the bytes that clients without a session can make the server hold, as it says."""
+        self._process, self._address, self._stated, self._seed = process, address, stated, seed
         self._server = psutil.Process(process.pid)
         self._truth: dict[int, list[int]] = {}
         self._peak = 0
@@ -129,7 +130,8 @@ class _Run:
             for number, truth in self._truth.items():
                 if await self._ask(connection, said, number, Honest()) != truth:
                     raise FuzzError("an answer is another one after all of it")
-        ceiling = base + await self._stated() + _ALLOWED_BESIDE
+        await self._end()
+        ceiling = base + self._stated + _ALLOWED_BESIDE
         return Mixed(quiet, hostile, counts, base, self._peak, ceiling, len(self._log))
 
     async def _phase(self, seconds: float, clients: int, said: ServerDescription) -> Honest:
@@ -222,15 +224,13 @@ class _Run:
             await process.wait()
             await asyncio.gather(listening, complaint)
 
-    async def _stated(self) -> float:
-        """The bytes that clients without a session can make the server hold, as it states them. The server must also
-        exit cleanly."""
+    async def _end(self) -> None:
+        """The server must exit cleanly."""
         self._process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(self._process.wait, 60)
         await asyncio.to_thread(self._reading.join, 60)
         if self._process.returncode:
             raise FuzzError(f"the server ended with {self._process.returncode}: {self._log[-500:]}")
-        return stated_bytes(self._log)
 
 
 def _check(mixed: Mixed, most_ratio: float) -> None:

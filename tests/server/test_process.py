@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import run
 from urllib.request import urlopen
@@ -20,7 +20,7 @@ from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
 from common.rpc.stub import connect
 from server.fleet.redis_store import RedisStore
-from tests.daemon import outriderd
+from tests.daemon import outriderd, outriderd_saying
 from tests.programs import Program
 from tests.server.client_turn import play
 from tests.server.fleet.stores import real_store
@@ -149,7 +149,10 @@ async def test_it_tells_of_sessions_and_shows_metrics_where_asked(target: Path, 
     tokens = tmp_path / "tokens.toml"
     tokens.write_text('[alice]\ntoken = "secret"\nrequests_per_minute = 1\n')
     options = ("--metrics", "127.0.0.1:0", "--log", "json", "--tokens-file", str(tokens))
-    async with daemon(target, *options) as (process, address), connect(address, token="secret") as connection:
+    async with AsyncExitStack() as stack:
+        serving = outriderd_saying("--target", str(target), "--threads", "1", *options)
+        process, address, said_before = stack.enter_context(serving)
+        connection = await stack.enter_async_context(connect(address, token="secret"))
         url = process.stderr.readline().removeprefix("metrics on ").strip()
         answered, refused = [await new_session(connection) for _ in range(2)]
         stream = connection.generate()
@@ -163,7 +166,7 @@ async def test_it_tells_of_sessions_and_shows_metrics_where_asked(target: Path, 
     assert f'vllm:generation_tokens_total{{model_name="{target.name}"}} 7.0' in said
     assert f'outrider_refused_total{{model_name="{target.name}",reason="quota_requests"}} 1.0' in said
     assert lines[-1].startswith("summary {")
-    told = [json.loads(line) for line in lines[:-1]]
+    told = [json.loads(line) for line in (said_before.splitlines()[-1], *lines[:-1])]
     assert [each["event"] for each in told[:4]] == [
         "serving",
         "session opened",

@@ -10,15 +10,15 @@ CEILING = Ceiling((ONE, TWO), sessions=16, connections=100)
 
 
 def test_it_says_what_of_the_cache_is_of_no_use() -> None:
-    assert str(ONE).endswith("16 drafters of the server's own")
+    assert str(ONE).endswith("12 answers at a time")
     told = str(replace(ONE, unused_tokens=100))
     assert told == f"{ONE}; 100 tokens that were asked for are left out, for these sessions can use no more"
 
 
 def test_it_says_what_each_target_takes_and_sums_it_for_machines() -> None:
     told, figures = str(CEILING), CEILING.as_dict()
-    assert told.startswith("one: 32768 tokens of K/V take 1 GB beside 2 GB of weights")
-    assert "; two: 8192 tokens of K/V take 0.5 GB beside 2 GB of weights" in told
-    assert "; at most 16 sessions; " in told
+    assert told.startswith("one: 1 GB of K/V for 32768 tokens, 2 GB of weights, 12 answers at a time; ")
+    assert "; two: 0.5 GB of K/V for 8192 tokens, 2 GB of weights" in told
+    assert told.endswith(f"; at most 16 sessions, and {CEILING.strangers_bytes / 1e9:.2g} GB for clients without one")
     assert (figures["weights_bytes"], figures["cache_tokens"], figures["sessions"]) == (4 * 10**9, 40960, 16)
     assert [target["cache_tokens"] for target in figures["targets"]] == [32768, 8192]  # type: ignore[attr-defined]

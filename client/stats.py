@@ -8,6 +8,8 @@ from typing import Any
 
 Clock = Callable[[], float]
 
+_DIGITS = {"seconds": 6, "tokens_per_second": 3, "ttft_seconds": 6, "accept_length": 3, "rtt_ms": 3}
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -30,7 +32,8 @@ class Stats:
     state_bytes: Mapping[str, int] = field(default_factory=dict)  # of bytes_down, by kind of draft state
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Times to the microsecond and rates to the thousandth: further digits are noise."""
+        return {**asdict(self), **{name: round(getattr(self, name), digits) for name, digits in _DIGITS.items()}}
 
 
 def combined(answers: Sequence[Stats]) -> Stats:

@@ -1,6 +1,6 @@
 """What answers cost, alone and together."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from client.stats import Meter, Stats, combined
 from common.rpc.traffic import Traffic
@@ -78,3 +78,12 @@ def test_traffic_of_an_answer_is_what_came_since():
 def test_scripts_read_the_bytes_of_draft_state_by_kind():
     assert ONE.as_dict()["state_bytes"] == {}
     assert replace(ONE, state_bytes={"lsa": 5}).as_dict()["state_bytes"] == {"lsa": 5}
+
+
+def test_scripts_read_no_digits_that_say_nothing():
+    measured = replace(ONE, seconds=0.4442050770003334, tokens_per_second=22.51212, ttft_seconds=1 / 3, rtt_ms=200 / 3)
+    told = replace(measured, accept_length=2 / 3).as_dict()
+    rounded = replace(ONE, seconds=0.444205, tokens_per_second=22.512, ttft_seconds=0.333333, rtt_ms=66.667)
+    assert told == replace(rounded, accept_length=0.667).as_dict()
+    assert list(told) == [field.name for field in fields(Stats)]
+    assert (told["seconds"], told["accept_length"]) == (0.444205, 0.667)

@@ -28,11 +28,12 @@ def require_extra(extra: str, wanted: str) -> None:
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
         names = ", ".join(missing)
-        raise MisuseError(f"{wanted} needs modules that are not installed ({names}): run `{_install(extra)}`")
+        raise MisuseError(f"{wanted} needs modules that are not installed ({names}): {_install(extra)}")
 
 
 def _install(extra: str) -> str:
-    """The command for the environment of this program, which is often not the active one; uv's have no pip."""
+    """For the environment of this program, which is often not the active one; uv's have no pip. It names a path, for
+    the project is on no index, where its bare name may be another's."""
     python = shlex.quote(sys.executable)
     pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
-    return f"{pip} 'outrider[{extra}]'"
+    return f"run `{pip} '.[{extra}]'` in a clone of Outrider, or with the path of the wheel in place of the dot"

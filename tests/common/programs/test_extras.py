@@ -109,14 +109,15 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
     assert ended.value.code == MISUSE
     assert sentence.startswith(f"{typed.split()[0]}: ")
     assert sentence.endswith(
-        f"needs modules that are not installed ({lacking}): run `{PYTHON} -m pip install 'outrider[{extra}]'`"
+        f"needs modules that are not installed ({lacking}): run `{PYTHON} -m pip install '.[{extra}]'` in a clone of "
+        "Outrider, or with the path of the wheel in place of the dot"
     )
 
 
 def test_training_in_several_processes_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", PYTHON)
     monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(MisuseError, match=r"accelerate.*`/path/of/python -m pip install 'outrider\[train\]'`"):
+    with pytest.raises(MisuseError, match=r"accelerate.*`/path/of/python -m pip install '\.\[train\]'` in a clone"):
         ManyWorkers("cpu")
 
 
@@ -124,5 +125,5 @@ def test_an_environment_without_pip_is_one_of_uv(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "executable", "/my tools/python")
     for absent in ("pip", "matplotlib"):
         monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(MisuseError, match=r"`uv pip install --python '/my tools/python' 'outrider\[lab\]'`"):
+    with pytest.raises(MisuseError, match=r"`uv pip install --python '/my tools/python' '\.\[lab\]'` in a clone"):
         require_extra("lab", "drawing")

@@ -18,7 +18,7 @@ from server.supervisor.scaling import Bounds
 from server.supervisor.supervisor import Supervisor
 from tests.server.supervisor.stub import launch
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'outrider[fleet]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install '.[fleet]'")
 
 from server.supervisor.ray_replicas import RayReplica, connected
 

@@ -19,7 +19,7 @@ from client.drafting.pace import Levels, PacedDrafter
 from client.drafting.provisional import ProvisionalCount
 from client.errors import RefusedError
 from client.link.link_state import LinkState
-from client.link.offline import OfflineOptions, OfflineWait
+from client.link.offline import OfflineOptions, OfflineWait, WaitListener, ignore_wait
 from client.link.reconnecting_stream import Dial, LeaveFull, LinkListener, ReconnectingStream, ignore_link_changes
 from client.link.stream import Stream
 from client.refusals import Refusals
@@ -84,6 +84,7 @@ class Conversation:
         self._tree_controller: TreeController = Controller() if tree is None else FixedTree(tree)
         self._draft_name, self._clock = draft_name, clock
         self.offline = offline  # may be changed between two answers
+        self.on_wait: WaitListener = ignore_wait  # likewise
         self._on_link_change: LinkListener = ignore_link_changes
         self._changed = asyncio.Event()
         self._opened_at = 0.0
@@ -350,6 +351,8 @@ class Conversation:
         left_s = wait.left_s(most_s, self.upload_s(), self._loop.session.passes)
         if left_s <= 0:
             return False
+        if not wait.waited_s:
+            self.on_wait(left_s)
         began = self._clock()
         with suppress(TimeoutError):
             async with asyncio.timeout(left_s):

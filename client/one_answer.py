@@ -11,6 +11,7 @@ from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import Conversation
 from client.link.link_state import LinkLog, LinkState
+from client.link.offline import WaitListener, ignore_wait
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.spans import SplitPrompt
 from client.stops import before_stop
@@ -53,8 +54,10 @@ async def answer(
     options: AnswerOptions,
     renderer: Renderer,
     on_link_change: LinkListener = ignore_link_changes,
+    on_wait: WaitListener = ignore_wait,
 ) -> Outcome:
-    """Shows the answer on `renderer` as it is committed; `on_link_change` is called when the link changes.
+    """Shows the answer on `renderer` as it is committed; `on_link_change` is called when the link changes, and
+    `on_wait` when the server is waited for before any of the text is there.
 
     Raises OutriderError if no answer comes.
     """
@@ -67,6 +70,13 @@ async def answer(
         view.link_changed(state)
 
     async with converse as conversation:
+
+        def waits(seconds: float) -> None:
+            if not conversation.session.answer:
+                on_wait(seconds)
+
+        if prompt.private is None:
+            conversation.on_wait = waits
         router, unconfirmed = client.privacy_router(conversation), tuple[int, ...]()
         try:
             given = await router.answer(prompt, options.settings(), view, link_changed)

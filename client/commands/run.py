@@ -8,14 +8,14 @@ from pathlib import Path
 from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.drafting.draft_loader import DraftChoice
-from client.link.offline import OfflineOptions
+from client.link.offline import OfflineOptions, ignore_wait
 from client.link.stream import Access
 from client.local_serve.messages import Declined
 from client.local_serve.request import loaded_here_line
 from client.one_answer import answer, prompt_of
 from client.terminal.outcome import show_outcome
 from client.terminal.progress import download_bar
-from client.terminal.render import SilentRenderer, renderer_for, unreached_line
+from client.terminal.render import LiveRenderer, SilentRenderer, renderer_for, unreached_line, waiting_line
 from client.text import Question
 from common.address import written
 from common.programs.console import PlainConsole
@@ -53,4 +53,11 @@ async def run(
             notes.print(unreached, style="dim", markup=False)
         renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
         converse = client.converse(options.policy, drafter, options.pace, offline)
-        show_outcome(await answer(client, converse, asked, options, renderer), notes, as_json=as_json)
+
+        def tell_wait(seconds: float) -> None:
+            notes.print(waiting_line(seconds), style="dim", markup=False)
+
+        # A live answer bears the mark of a lost link all the time.
+        on_wait = ignore_wait if client.was_reached or isinstance(renderer, LiveRenderer) else tell_wait
+        outcome = await answer(client, converse, asked, options, renderer, on_wait=on_wait)
+        show_outcome(outcome, notes, as_json=as_json)

@@ -1,6 +1,7 @@
 """What is done while the server is out of reach, and how long it has been waited for. Pure: times are arguments, in
 seconds; `conversation` gives it effect."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 DEFAULT_LIMIT_TOKENS = 256
@@ -25,21 +26,29 @@ class OfflineOptions:
     accept_unverified: bool = False
 
 
+WaitListener = Callable[[float], None]
+"""Is called when a wait for the server begins, with the seconds that it may take."""
+
+
+def ignore_wait(seconds: float) -> None:
+    """A listener for callers who show by other means that the server is away."""
+
+
 class OfflineWait:
     """Seconds for which the server was waited for with nothing to draft, since it last brought a token."""
 
     def __init__(self, passes: int):
         """`passes` is how many the server has reported, here and later: each of them has brought a token."""
         self._passes = passes
-        self._waited_s = self._upload_s = 0.0
+        self.waited_s = self._upload_s = 0.0
 
     def left_s(self, wait_s: float, upload_s: float, passes: int) -> float:
         """What is left of so long a wait, where the server's answer may come `upload_s` later for what is sent to it:
         it is longer by the longest such time, which stays where the link has changed since."""
         if passes != self._passes:
-            self._waited_s, self._upload_s, self._passes = 0.0, 0.0, passes
+            self.waited_s, self._upload_s, self._passes = 0.0, 0.0, passes
         self._upload_s = max(self._upload_s, upload_s)
-        return wait_s + self._upload_s - self._waited_s
+        return wait_s + self._upload_s - self.waited_s
 
     def add(self, seconds: float) -> None:
-        self._waited_s += seconds
+        self.waited_s += seconds

@@ -20,7 +20,7 @@ from client.drafting.draft_loader import AUTO, DraftChoice
 from client.drafting.policies import Policy
 from client.endpoint.monitor import Monitor
 from client.link.link_state import LinkState
-from client.link.offline import OfflineOptions
+from client.link.offline import OfflineOptions, ignore_wait
 from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from client.local_serve import messages
@@ -39,7 +39,7 @@ from client.local_serve.running import (
 from client.one_answer import answer, prompt_of
 from client.options import AnswerRequest, Credentials, OfflineRequest
 from client.private.spans import SplitPrompt
-from client.terminal.render import unreached_line
+from client.terminal.render import unreached_line, waiting_line
 from client.text import Question
 from common.address import written
 from common.programs.machine import AUTO_DEVICE
@@ -223,7 +223,8 @@ async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnecti
     draft = loaded.client.draft if options.policy.drafts else None
     unreached = unreached_line(str(loaded.shared_connection.access.address), draft, "")
     renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
-    if not await loaded.is_reached():
+    is_reached = await loaded.is_reached()
+    if not is_reached:
         renderer.show_unreached()
 
     def link_changed(state: LinkState) -> None:
@@ -231,11 +232,15 @@ async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnecti
         if state is LinkState.OFFLINE:
             renderer.show_unreached()
 
+    def tell_wait(seconds: float) -> None:
+        connection.send(messages.Note(waiting_line(seconds)))
+
+    on_wait = ignore_wait if is_reached or question.is_live else tell_wait
     drafter = loaded.drafter(options.policy)
     converse = loaded.client.converse(options.policy, drafter, options.pace, question.offline, loaded.shared_connection)
     counted = loaded.monitor.counted(converse)
     try:
-        outcome = await answer(loaded.client, counted, question.prompt, options, renderer, link_changed)
+        outcome = await answer(loaded.client, counted, question.prompt, options, renderer, link_changed, on_wait)
     except OutriderError as error:
         connection.send(messages.AnswerFailed.of(error))
         return

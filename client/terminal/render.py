@@ -174,6 +174,11 @@ def unreached_line(address: str, draft: str | None, hitch: str) -> str:
     return f"{why}; " + (f"the draft model '{draft}' writes alone until it answers" if draft else "it is tried again")
 
 
+def waiting_line(seconds: float) -> str:
+    """What a person must know who sees nothing while the server is waited for."""
+    return f"waiting up to {max(1, round(seconds))} s for the server"
+
+
 def private_line(tokens: int, stats: Stats) -> str:
     """What a person must know of an answer to a private prompt."""
     return (

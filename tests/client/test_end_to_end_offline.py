@@ -96,6 +96,7 @@ def test_an_answer_that_begins_without_a_server_is_verified_when_one_appears(ser
         f"the server at 127.0.0.1:{port} cannot be reached; "
         "the draft model 'independent' writes alone until it answers\n"
     )
+    assert running.stderr.readline() == "waiting up to 60 s for the server\n"
     with serve():
         out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (0, "")
@@ -143,6 +144,18 @@ def test_a_server_that_never_comes_back_leaves_what_the_draft_wrote(monkeypatch,
     _, shown, _ = outrider(monkeypatch, capsys, *asking(port, cache, *settings))
     # A character that is not whole is not shown.
     assert shown.rstrip("\n\ufffd") == result["provisional_text"].rstrip("\ufffd")
+
+
+def test_a_wait_is_told_where_nothing_shows_that_the_server_is_away(monkeypatch, capsys, port, cache):
+    asked = asking(port, cache, "--offline-limit", "5", "--offline-wait", "0.3")
+    for more in ((), ("--json",)):
+        _, _, err = outrider(monkeypatch, capsys, *asked, *more)
+        assert err.splitlines()[1] == "waiting up to 1 s for the server"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # which is a terminal to rich
+    monkeypatch.setenv("TERM", "xterm")
+    _, out, err = outrider(monkeypatch, capsys, *asked)
+    assert "[offline]" in out
+    assert "waiting" not in err
 
 
 def test_an_answer_that_is_not_whole_says_so_where_nothing_was_written(monkeypatch, capsys, port, cache):

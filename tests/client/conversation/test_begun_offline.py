@@ -39,6 +39,15 @@ async def test_an_answer_that_begins_without_a_link_is_told_so_each_time():
     talk.close()
 
 
+async def test_a_wait_for_the_server_is_told_when_it_begins():
+    talk = conversation(None, Server(back=1000), ChainDrafter(target, depth=400), offline=OfflineOptions(5, 0.3))
+    shown, told = Shown(), []
+    talk.on_wait = lambda seconds: told.append((seconds, shown.provisional))
+    await ask(talk, shown)
+    talk.close()
+    assert told == [(0.3, decoded(PROMPT, 5))]
+
+
 async def test_a_server_that_appears_too_busy_is_tried_again():
     streams = iter([Refusing(FailureCode.OVERLOADED), FakeStream()])
 

@@ -366,8 +366,9 @@ def test_a_server_that_is_away_is_told_as_without(models, tmp_path) -> None:
     unreached, *rest = err.splitlines()
     draft = "the draft model 'independent' writes alone until it answers"
     assert unreached == f"the server at {server} cannot be reached; {draft}"
-    assert len(rest) == 1
-    assert "never confirmed: the server was out of reach" in rest[0]
+    waiting, unconfirmed = rest
+    assert waiting == "waiting up to 1 s for the server"
+    assert "never confirmed: the server was out of reach" in unconfirmed
     assert relay.taken() == ["Accepted"]
 
 

@@ -15,6 +15,7 @@ from client.terminal.render import (
     renderer_for,
     stats_line,
     unreached_line,
+    waiting_line,
 )
 from client.text import raw_tokens
 from tests.client.emulated_terminal import Terminal
@@ -129,6 +130,13 @@ def test_a_server_that_is_there_and_will_not_talk_is_no_outage():
         unreached_line("a:1", "small", "it hung up")
         == "it hung up; the draft model 'small' writes alone until it answers"
     )
+
+
+def test_a_wait_is_told_in_whole_seconds():
+    assert [waiting_line(seconds) for seconds in (0.3, 10.06)] == [
+        "waiting up to 1 s for the server",
+        "waiting up to 10 s for the server",
+    ]
 
 
 def test_where_nothing_drafts_nothing_writes_alone():

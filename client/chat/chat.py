@@ -93,7 +93,10 @@ class Chat:
             self._show_settings(name)
             return
         before = self._values
-        self._change(changed(self._settings, name, text.strip()))
+        settings = changed(self._settings, name, text.strip())
+        self._apply(settings)
+        if not self.is_private:
+            self._public_settings = settings
         fresh = [(each, value) for each, value in self._values.items() if value != before[each]]
         self._display.table(fresh or [(name, "as it was")])
 
@@ -227,12 +230,6 @@ class Chat:
                 raise
             view.end(() if answer is None else answer.provisional)
         return answer
-
-    def _change(self, settings: ChatSettings) -> None:
-        """Raises MisuseError as `_apply` does."""
-        self._apply(settings)
-        if not self.is_private:
-            self._public_settings = settings
 
     def _apply(self, settings: ChatSettings) -> None:
         """Raises MisuseError if these settings do not go together, or the server has not what they name."""

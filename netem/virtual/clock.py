@@ -21,7 +21,8 @@ ever."""
 
 WAKE_S = 0.0001
 """So much later than its stated cost a paced computation ends: a thread that sleeps wakes late, and the next one begins
-then. Measured on two quiet cores (docs/log.md). It also decides whether six levels of 5 ms fit a pass of 30 ms."""
+then. Measured on two quiet cores (docs/log.md). So six levels of 5 ms never fit a pass of 30 ms, which in real time
+they do by chance."""
 
 
 class StalledError(Exception):

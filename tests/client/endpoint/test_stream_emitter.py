@@ -122,19 +122,14 @@ def resume(emitter, line, upload_s):
     line.upload_s = upload_s
 
 
-def lose_again(emitter, line):
-    line.upload_s = 0.0
-    emitter.link_changed(LinkState.OFFLINE)
-
-
 async def test_a_conversation_that_is_being_sent_anew_is_waited_for(emitter, line, said):
     line.is_lost = True
     emitter.link_changed(LinkState.OFFLINE)
-    resume(emitter, line, upload_s=0.1)
+    resume(emitter, line, upload_s=0.5)
     await asyncio.sleep(0.05)
     provide(emitter, line, [], [4])
     assert (line.events, said) == ([], [])
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.6)
     assert (line.events, said) == (["gone"], [TextPiece("d", unverified=True)])
 
 
@@ -143,7 +138,8 @@ async def test_a_stream_that_is_lost_while_a_conversation_is_sent_anew_is_waited
     resume(emitter, line, upload_s=60.0)
     await asyncio.sleep(0.05)
     assert line.events == []
-    lose_again(emitter, line)
+    line.upload_s = 0.0
+    emitter.link_changed(LinkState.OFFLINE)
     await asyncio.sleep(0.02)
     assert line.events == ["gone"]
 

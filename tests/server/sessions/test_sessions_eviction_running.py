@@ -49,6 +49,13 @@ class TimedSessions:
                 client.hear()
 
 
+def check_refused_alone(refused: Client, code: FailureCode, waiting: Client) -> None:
+    """`waiting` would have had to make room."""
+    assert refused.failed is not None
+    assert refused.failed.code is code
+    assert not waiting.ended
+
+
 @pytest.mark.parametrize("bound", [{"max_running": 8}, {"max_sessions": 8}])
 def test_places_are_not_held_by_those_who_wait_for_their_clients(bound: dict[str, int]) -> None:
     """Each of the eight sends one frame every 2.4 s."""
@@ -116,9 +123,7 @@ def test_who_may_have_no_more_sessions_takes_no_place_from_another() -> None:
     timed.asks("the only one", 3, LONG, client="bob")
     timed.go_on(1.0)
     newcomer = timed.asks("another", 3, SHORT, client="bob")
-    assert newcomer.failed is not None
-    assert newcomer.failed.code is FailureCode.QUOTA
-    assert not waiting.ended
+    check_refused_alone(newcomer, FailureCode.QUOTA, waiting)
 
 
 def test_who_comes_back_to_all_its_sessions_takes_no_place_from_another() -> None:
@@ -131,9 +136,7 @@ def test_who_comes_back_to_all_its_sessions_takes_no_place_from_another() -> Non
     waiting = timed.comes_back(waiting)
     timed.go_on(1.0, waiting)
     back = timed.comes_back(away)
-    assert back.failed is not None
-    assert back.failed.code is FailureCode.QUOTA
-    assert not waiting.ended
+    check_refused_alone(back, FailureCode.QUOTA, waiting)
 
 
 def test_who_comes_back_with_a_question_to_all_its_sessions_takes_no_place_from_another() -> None:
@@ -146,9 +149,7 @@ def test_who_comes_back_with_a_question_to_all_its_sessions_takes_no_place_from_
     timed.go_on(1.0, waiting)
     back = renewed(away)
     back.say(back.session.extend(back.session.tree.frontier, [7, 8], SHORT), timed.now)
-    assert back.failed is not None
-    assert back.failed.code is FailureCode.QUOTA
-    assert not waiting.ended
+    check_refused_alone(back, FailureCode.QUOTA, waiting)
 
 
 def test_who_comes_back_with_another_question_takes_the_places_of_all_who_wait() -> None:
@@ -180,9 +181,7 @@ def test_who_comes_back_with_a_request_that_cannot_be_met_takes_no_place_from_an
     timed.go_on(1.0, waiting)
     assert timed.sessions.away == is_leased
     back = timed.comes_back(known)
-    assert back.failed is not None
-    assert back.failed.code is FailureCode.INVALID
-    assert not waiting.ended
+    check_refused_alone(back, FailureCode.INVALID, waiting)
 
 
 def test_who_goes_on_with_what_is_no_question_takes_no_place_from_another() -> None:
@@ -192,9 +191,7 @@ def test_who_goes_on_with_what_is_no_question_takes_no_place_from_another() -> N
     waiting = timed.asks("waiting", 3, ROUNDS)
     timed.go_on(1.0, waiting)
     known.say(Extend(1, known.session.tree.frontier, (TERMS.vocab_size,), SHORT), timed.now)
-    assert known.failed is not None
-    assert known.failed.code is FailureCode.INVALID
-    assert not waiting.ended
+    check_refused_alone(known, FailureCode.INVALID, waiting)
 
 
 def test_a_long_prompt_is_let_in_by_its_age() -> None:

@@ -94,13 +94,16 @@ class Blocks:
 
     def places(self, tokens: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Place]:
         """The freshest place of each node by id, as far as blocks reach. `paths`: from the root, behind `tokens`."""
-        since = {block: tuple(tokens[block.start :]) for block in self._blocks}
+        held = [(block, tuple(tokens[block.start :]), len(block.lead), block.length) for block in self._blocks]
         found: dict[int, Place] = {}
         for id_, path in paths.items():
-            for block in self._blocks:
-                behind = (*since[block], *path)
-                if 0 <= len(behind) - len(block.lead) < block.length and behind[: len(block.lead)] == block.lead:
-                    found[id_] = Place(block, behind[len(block.lead) :])
+            for block, since, lead, length in held:
+                # By length first, for a tree has hundreds of nodes.
+                if not 0 <= len(since) + len(path) - lead < length:
+                    continue
+                behind = since + path
+                if behind[:lead] == block.lead:
+                    found[id_] = Place(block, behind[lead:])
                     break
         return found
 

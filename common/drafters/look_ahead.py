@@ -59,7 +59,8 @@ class LookAheadDrafter(TreeDrafter):
             return super()._forward(segment, ids)
         view, blocks = self._ranking.judged(self._view, self._offers), self._blocks
         paths = view.paths
-        anchor = blocks.most_worth(view, blocks.places(view.tokens, paths), ids)
+        places = blocks.places(view.tokens, {id_: paths[id_] for id_ in ids})
+        anchor = blocks.most_worth(view, places, ids)
         if anchor is None:
             return super()._forward(segment, ids)
         self.computed += len(segment.tokens)

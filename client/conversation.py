@@ -348,7 +348,7 @@ class Conversation:
     async def _wait_for_server(self, wait: OfflineWait) -> bool:
         """Waits until something changes; False where the server has been waited for long enough."""
         most_s = 0.0 if self._link.is_held else self.offline.wait_s
-        left_s = wait.left_s(most_s, self.upload_s(), self._loop.session.passes)
+        left_s = wait.left_s(most_s, self._link.answer_upload_s(), self._loop.session.passes)
         if left_s <= 0:
             return False
         if not wait.waited_s:

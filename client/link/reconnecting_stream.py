@@ -57,6 +57,7 @@ class ReconnectingStream:
         self._changed = asyncio.Event()
         self.lost_by = ""
         """Why the latest stream was lost, as a person may read it; empty while none was."""
+        self._lost_upload_s = 0.0  # `upload_s` when this answer lost its stream; 0 once there is another
         self._given_up_by = ""
         if stream is None:
             self._watch.broken(clock())
@@ -86,12 +87,18 @@ class ReconnectingStream:
         self._count_sent()
         return self._watch.upload_s
 
+    def answer_upload_s(self) -> float:
+        """As `upload_s`, but it stays what it was while there is no stream: who looks when one begins finds nothing
+        yet, for streams count what they send when it leaves."""
+        return max(self.upload_s(), self._lost_upload_s)
+
     @property
     def traffic(self) -> Traffic:
         return self._traffic_before if self._stream is None else self._traffic_before.plus(self._stream.traffic)
 
     def expect_answer(self) -> None:
         """From now on the server has something to send, so silence means something."""
+        self._lost_upload_s = 0.0
         self._watch.expect(self._clock())
         self._changed.set()
 
@@ -164,6 +171,7 @@ class ReconnectingStream:
                 self._watch.broken(self._clock())
                 continue
             self._watch.retried(self._clock())
+            self._lost_upload_s = 0.0
             self._report()
             return
 
@@ -200,6 +208,7 @@ class ReconnectingStream:
 
     def _lose(self, cause: str, wait_s: float = 0.0) -> None:
         self.lost_by, self._given_up_by = self._given_up_by or cause, ""
+        self._lost_upload_s = self.upload_s()
         self._traffic_before = self.traffic
         self.close()
         self._stream = None

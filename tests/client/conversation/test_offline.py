@@ -11,7 +11,6 @@ from client.link.offline import OfflineOptions
 from common.drafters.lookup import LookupDrafter
 from common.protocol.messages import Failed, FailureCode, Open, Opened, Settings
 from common.rpc.errors import LinkError
-from common.rpc.traffic import Traffic
 from tests.client.conversation.conversations import (
     COUNT,
     PROMPT,
@@ -154,31 +153,6 @@ async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(
     talk.close()
     assert answer.finish_reason == "offline"
     assert contacts > 2
-
-
-class LongUpload(FakeStream):
-    """Answers once a long conversation has come to it."""
-
-    def __init__(self):
-        super().__init__()
-        self.traffic = Traffic(up=48_000)
-
-    def _take(self, message):
-        loop = asyncio.get_running_loop()
-        loop.call_later(1.5, super()._take, message)
-        loop.call_later(1.5, self._heard.set)
-
-
-@pytest.mark.parametrize("drafter", [None, ChainDrafter(target)], ids=["nobody", "chain"])
-async def test_the_upload_of_a_long_conversation_uses_up_no_patience(drafter):
-    async def dial():
-        return LongUpload()
-
-    offline = OfflineOptions(limit_tokens=8, wait_s=0.5)
-    talk = conversation(FakeStream(breaks_after=3), dial, drafter, offline=offline)
-    answer = await ask(talk)
-    talk.close()
-    assert (answer.finish_reason, answer.tokens) == ("length", decoded(PROMPT, COUNT))
 
 
 async def test_a_contact_that_brings_tokens_begins_the_patience_anew():

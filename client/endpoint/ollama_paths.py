@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from secrets import randbits
 from typing import Any
 
@@ -38,6 +37,9 @@ from client.endpoint.sse import EventStream
 from common.protocol.sampling import Sampling
 
 _NDJSON = "application/x-ndjson"
+
+_API_VERSION = "0.11.0"
+"""Of the Ollama whose API this is, not of Outrider: apps refuse what is too old for them, VS Code all before 0.6.4."""
 
 
 class OllamaPaths:
@@ -109,7 +111,7 @@ def _model(name: str, service: Service) -> OllamaModel:
 
 
 async def _tell_version(_: Request) -> Response:
-    return JSONResponse({"version": version("outrider")})
+    return JSONResponse({"version": _API_VERSION})
 
 
 async def _lines(builder: OllamaBuilder, first: Event, answers: Answers, began_ns: int) -> AsyncIterator[bytes]:

@@ -138,6 +138,11 @@ def test_a_model_that_cannot_be_shown_is_told(body, status):
     assert (answer.status_code, list(answer.json())) == (status, ["error"])
 
 
+def test_the_version_is_that_of_the_api_so_that_no_app_refuses_it_as_too_old():
+    version = asked(served(), "/api/version").json()["version"]
+    assert [int(part) for part in version.split(".")] >= [0, 6, 4], "the least that VS Code takes"
+
+
 def test_a_path_of_ollamas_that_is_not_here_is_told_with_those_that_are():
     answer = asked(served(), "/api/pull", {})
     message = "there is no /api/pull here; chat, generate, tags, ps, show and version are, all below /api"

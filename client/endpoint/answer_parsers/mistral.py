@@ -28,6 +28,7 @@ _ONE_IN_A_LIST = '"[" call "]"'
 
 _NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
 _LISTED = re.compile(r"\s*[\[{]")
+_NO_OBJECT = re.compile(r"\s*[^\s{]")
 
 
 def _begun(mark: str) -> str:
@@ -75,6 +76,8 @@ class Mistral:
         if named is None and _LISTED.match(text, len(_BEGIN)) is None:
             # A name may begin as a JSON number or literal does.
             return None if _BEGUN.fullmatch(text, len(_BEGIN)) else NO_CALL
+        if named is not None and _NO_OBJECT.match(text, named.end()):
+            return NO_CALL
         found = read_json(text, len(_BEGIN) if named is None else named.end())
         if found is None:
             return None

@@ -135,6 +135,8 @@ def test_text_is_not_held_back_once_it_cannot_begin_a_call(name, mark):
         ("add[CALL_ID]", "["),
         ("add[CALL_ID]a1[", "C"),
         ("add[ARGS", "{"),
+        ("add[ARGS] ", "what"),
+        ("add[ARGS]", "[1"),
     ],
 )
 def test_a_mistral_call_is_held_back_while_its_arguments_may_come(held, more):

@@ -82,7 +82,8 @@ def _finding(
     *,
     in_full: bool,
 ) -> Finding:
-    """`in_full`: in each weights mode, with the time to download it and the memory that is free."""
+    """`in_full`: in each weights mode, with the time to download it and the memory that is free, which others are told
+    where it is too little for them."""
     offered = {each.weights: each for each in quantised if each.draft == manifest.draft}
     needed = {mode: needed_bytes(files, manifest.kind, None, mode, memory.width) for mode in MODES}
     travels = {mode: sum(file.size for file in offered.get(mode, manifest).files) for mode in MODES}
@@ -93,9 +94,9 @@ def _finding(
     detail = f"{manifest.draft}: {modes if in_full else takes[AS_IS]}"
     if not memory.free:
         return Finding("weights", detail)
-    if in_full:
-        detail += f"; {format_bytes(memory.free)} of memory are free"
     fitting = [mode for mode in MODES if needed[mode] <= memory.free]
+    if in_full or AS_IS not in fitting:
+        detail += f"; {format_bytes(memory.free)} of memory are free"
     if AS_IS in fitting:
         return Finding("weights", detail)
     fix = f"use --weights {fitting[0]}" if fitting else "choose another --draft, or end other programs"

@@ -236,10 +236,13 @@ async def test_only_the_chosen_draft_is_told_of_in_full(description, tmp_path, m
     monkeypatch.setitem(globals(), "CONTENT", (tmp_path / "model.safetensors").read_bytes())
     files = [describe_file("model.safetensors", tmp_path / "model.safetensors")]
     bundles = tuple(make_manifest(name, "independent", "f" * 64, files) for name in ("first", "second"))
+    told, short = [], []
     async with serving(replace(description, bundles=bundles)) as address:
-        memory = Memory(10**9, 4)
-        found = await check_server_description(Access(address), "", draft, tmp_path / "cache", memory)
-    told = [each.detail for each in found if each.subject == "weights"]
+        for details, free in ((told, 10**9), (short, 100_000)):
+            memory = Memory(free, 4)
+            found = await check_server_description(Access(address), "", draft, tmp_path / "cache", memory)
+            details += [each.detail for each in found if each.subject == "weights"]
     assert told[0].startswith(f"{order[0]}: as-is 0.3 MB of memory, 0.3 MB to download in less than 1 s; int8 ")
     assert told[0].endswith("; 1.0 GB of memory are free")
     assert told[1:] == [f"{order[1]}: 0.3 MB of memory, 0.3 MB to download"]
+    assert short[1:] == [f"{told[1]}; 0.1 MB of memory are free"], "else nobody knows why int8 is to be used"

@@ -149,10 +149,13 @@ async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(
         return Fleeting()
 
     talk = conversation(Fleeting(), dial, drafter, offline=OfflineOptions(limit_tokens=8, wait_s=0.6))
+    told = []
+    talk.on_wait = told.append
     answer = await ask(talk, tokens=tuple(range(1, 20)))
     talk.close()
     assert answer.finish_reason == "offline"
     assert contacts > 2
+    assert len(told) == 1
 
 
 async def test_a_contact_that_brings_tokens_begins_the_patience_anew():

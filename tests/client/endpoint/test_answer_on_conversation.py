@@ -20,7 +20,7 @@ from tests.client.endpoint.test_stream_emitter import CALL, Characters
     [
         ([(2, CALL[:1], ""), (3, CALL[1:], "")], None, (2, 3)),
         ([(2, "", "a"), (3, "", "ab")], (1,), (2, 3)),
-        ([(5, "", "")], None, (5, 0)),
+        ([(5, "", ""), (2, "", "")], None, (7, 0)),
     ],
     ids=["a call that is held back until it is whole", "the draft's own", "no token"],
 )

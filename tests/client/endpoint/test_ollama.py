@@ -92,7 +92,10 @@ def test_only_one_prompt_is_generated_from(raw, prompt):
         read_ollama_generate({"model": "m", "prompt": prompt, "raw": raw}, DEFAULTS)
 
 
-@pytest.mark.parametrize("body", [{"model": "m:latest"}, {"name": "m"}, {"model": "", "name": "m", "options": None}])
+@pytest.mark.parametrize(
+    "body",
+    [{"model": "m:latest"}, {"model": "m", "name": ""}, {"name": "m"}, {"model": "", "name": "m", "options": None}],
+)
 def test_the_model_that_is_asked_about_has_a_newer_or_an_older_key(body):
     assert read_ollama_show(body) == "m"
 

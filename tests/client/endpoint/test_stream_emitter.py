@@ -152,6 +152,18 @@ async def test_attempts_to_come_back_do_not_begin_the_grace_anew(emitter, line):
     assert line.events == ["gone"]
 
 
+async def test_a_link_that_is_gone_for_good_is_told_once_and_each_outage_has_its_grace(emitter, line):
+    await lose(emitter, line)
+    emitter.link_changed(LinkState.RESUMING)
+    await lose(emitter, line)
+    assert line.events == ["gone"]
+    emitter.link_changed(LinkState.ONLINE)
+    emitter.link_changed(LinkState.OFFLINE)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert line.events == ["gone"]
+
+
 async def test_after_the_link_is_back_only_committed_text_is_said_again(emitter, line, said):
     provide(emitter, line, [], [4])
     await lose(emitter, line)

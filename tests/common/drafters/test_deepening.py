@@ -98,6 +98,13 @@ def test_state_of_a_history_that_was_rewritten_is_forgotten(depths):
     assert far.came == [("lsa", 0, 4), ("kv", 0, 4), ("lsa", 4, 6), ("kv", 4, 6)]
 
 
+@pytest.mark.parametrize(("deep", "who_is_asked"), [(4, FAR), (2, NEAR)])
+def test_what_is_left_of_a_history_decides(depths, deep, who_is_asked):
+    _, _, drafter = depths
+    drafter.draft(view(range(10)), [state("lsa", 0, 10), state("kv", 0, deep)])
+    assert who(drafter, view([0, 1, 2, 3, *[7] * 6], alone=True)) == who_is_asked
+
+
 def test_bounds_reach_whoever_drafts(depths):
     near, far, drafter = depths
     drafter.expansion = Expansion(breadth=2)

@@ -28,6 +28,13 @@ _GUESTS_LEAST, _HOSTS_LEAST = math.log(0.03), math.log(0.004)
 """The least cumulative log-probabilities of nodes that take room which later levels need: of a guest's always, of the
 host's where all that is proposed would not fill the tree. docs/log.md compares shares and bounds."""
 
+_GUESTS_NODE, _GUESTS_NODE_AHEAD = 3.0, 6.0
+"""The least cumulative probability of a guest's node, times the nodes of the tree, of 60 at least: room is scarcer in a
+small tree, and beside a host that goes several tokens ahead, which fills it by itself."""
+
+_FIRST_CLAIMS, _FIRST_TRUST = 4.0, 0.3
+"""What guests are trusted before the target has judged any: so much of the first so many tokens that they claim."""
+
 _UNJOINED_LEAST = math.log(0.5)
 """The least log-probability of a guest's picked sibling below a node where the host proposes none now, for it can add
 none later."""
@@ -41,10 +48,12 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A proposal by the tokens behind the root; `logp` is cumulative from there."""
+    """A proposal by the tokens behind the root; `logp` is cumulative from there, as its member claims it, `worth` as it
+    competes for room."""
 
     path: Path
     logp: float
+    worth: float
     proposal: Proposal
     member: int
 
@@ -54,7 +63,10 @@ class MergedDrafter:
     the host, at first the first: it has most of the tree, and the others are its guests. What a member judges
     of the tree's nodes counts for those after it. `copying` members see what the others propose in the same call, and
     judge nothing. One request for draft state serves all members that need any. The first writes
-    alone where no target verifies. `committed` counts, for each, the committed tokens that it proposed."""
+    alone where no target verifies. `committed` counts, for each, the committed tokens that it proposed.
+
+    A guest claims how often it is right, whether or not the host proposes the same; where they differ it is right less
+    often. How much less is learnt from what the target commits, and decides what competes for room."""
 
     def __init__(self, members: Sequence[Drafter], copying: Sequence[Drafter] = ()):
         every = [*members, *copying]
@@ -65,7 +77,9 @@ class MergedDrafter:
         self._members = every
         self._first_copying = len(members)
         self._tokens: tuple[int, ...] = ()
-        self._proposed_by: dict[Path, set[int]] = {}  # by path behind `_tokens`
+        # By path behind `_tokens`, the probability behind its parent that each of its proposers claims.
+        self._proposed_by: dict[Path, dict[int, float]] = {}
+        self._claimed, self._right = _FIRST_CLAIMS, _FIRST_CLAIMS * _FIRST_TRUST  # of guests, beside the host
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self._follow(view)
@@ -86,7 +100,7 @@ class MergedDrafter:
                 view = seen = member.judged
             candidates += _candidates(number, seen, proposals)
         for each in candidates:
-            self._proposed_by.setdefault(each.path, set()).add(each.member)
+            self._proposed_by.setdefault(each.path, {})[each.member] = math.exp(each.proposal.logp)
         choose = self._joined_groups if grouped else self._fitting
         return _numbered(view, choose(view, candidates))
 
@@ -95,9 +109,12 @@ class MergedDrafter:
         return max(range(len(self._members)), key=self.committed.__getitem__)
 
     def _follow(self, view: TreeView) -> None:
-        """Counts who proposed what was committed since, and forgets what cannot be committed any more."""
+        """Counts who proposed what was committed since, learns how far guests are right, and forgets what cannot be
+        committed any more."""
         keep = common_prefix(self._tokens, view.tokens)
         behind = view.tokens[keep:] if keep == len(self._tokens) else ()
+        if behind:
+            self._learn_trust(behind)
         for count in range(1, len(behind) + 1):
             for member in self._proposed_by.get(behind[:count], ()):
                 self.committed[member] += 1
@@ -108,21 +125,49 @@ class MergedDrafter:
         }
         self._tokens = view.tokens
 
+    def _learn_trust(self, committed: Path) -> None:
+        """Learns from the guests' proposals beside such of the host where the target has chosen."""
+        host, siblings = self._host, dict[Path, list[Path]]()
+        for path in self._proposed_by:
+            if len(path) <= len(committed) and path[:-1] == committed[: len(path) - 1]:
+                siblings.setdefault(path[:-1], []).append(path)
+        for paths in siblings.values():
+            guests = [path for path in paths if self._is_guests(path, host)]
+            if len(guests) < len(paths):
+                self._claimed += sum(max(self._proposed_by[path].values()) for path in guests)
+                self._right += sum(path == committed[: len(path)] for path in guests)
+
+    def _weighed(self, candidates: Sequence[_Candidate], host: int) -> list[_Candidate]:
+        """With what each is worth: a guest's beside proposals of the host, and what hangs from it, is trusted as far as
+        such proposals were right."""
+        distrust = min(0.0, math.log(self._right / self._claimed))
+        judged = {path[:-1] for path, proposers in self._proposed_by.items() if host in proposers}
+        distrusted: dict[tuple[int, Path], float] = {}
+        weighed: list[_Candidate] = []
+        for each in candidates:
+            above = distrusted.get((each.member, each.path[:-1]), 0.0)
+            is_beside = each.path[:-1] in judged and self._is_guests(each.path, host)
+            less = distrusted[each.member, each.path] = above + distrust if is_beside else above
+            weighed.append(replace(each, worth=each.logp + less))
+        return weighed
+
     def _fitting(self, view: TreeView, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """Each path once, parents first: the likeliest, as far as there is room."""
-        paths, host = view.paths, self._host
+        """Each path once, parents first: what is worth most, as far as there is room."""
+        paths, host, room = view.paths, self._host, self.expansion.nodes
         known, taken = set(paths.values()), list[_Candidate]()
         guests = sum(self._is_guests(path, host) for path in paths.values())
-        least = max(_GUESTS_LEAST, self.expansion.least_logp)
-        full = len(view.nodes) + len({each.path for each in candidates} - known) >= self.expansion.nodes
-        # Stable: of equally likely ones none comes before what it hangs from.
-        for each in sorted(candidates, key=lambda each: -each.logp):
-            if len(view.nodes) + len(taken) >= self.expansion.nodes:
+        goes_ahead = any(each.member == host and each.proposal.parent < 0 for each in candidates)
+        of_node = math.log((_GUESTS_NODE_AHEAD if goes_ahead else _GUESTS_NODE) / max(room, 60))
+        least = max(_GUESTS_LEAST, of_node, self.expansion.least_logp)
+        full = len(view.nodes) + len({each.path for each in candidates} - known) >= room
+        # Stable: of those worth the same none comes before what it hangs from.
+        for each in sorted(self._weighed(candidates, host), key=lambda each: -each.worth):
+            if len(view.nodes) + len(taken) >= room:
                 break
             if each.path in known or each.path[:-1] not in known:
                 continue
             if self._is_guests(each.path, host):
-                if guests >= _GUESTS_SHARE * self.expansion.nodes or each.logp < least:
+                if guests >= _GUESTS_SHARE * room or each.worth < least:
                     continue
                 guests += 1
             elif not full and each.logp < _HOSTS_LEAST:
@@ -166,7 +211,7 @@ def _candidates(member: int, view: TreeView, proposals: Sequence[Proposal]) -> I
     paths, above = view.paths, scores(view)
     for index, each in enumerate(proposals, start=1):
         paths[-index], above[-index] = (*paths[each.parent], each.token), above[each.parent] + each.logp
-        yield _Candidate(paths[-index], above[-index], each, member)
+        yield _Candidate(paths[-index], above[-index], above[-index], each, member)
 
 
 def _is_worth_a_place(picked: _Candidate, is_joined: bool) -> bool:

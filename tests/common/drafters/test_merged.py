@@ -17,6 +17,7 @@ from tests.common.drafters.growing import Growing
 
 ROOT = TreeView((1, 2, 3), ())
 HALF = math.log(0.5)
+ROOMY = Expansion(nodes=320)
 
 
 class Scripted:
@@ -57,6 +58,7 @@ def test_what_two_propose_is_one_node_and_what_one_proposes_hangs_from_the_other
     first = Scripted("moa", {(4,): HALF, (5,): 2 * HALF, (4, 6): HALF})
     second = Scripted("lookup", {(4,): HALF / 2, (4, 7): HALF / 2, (4, 7, 8): HALF})
     merged = MergedDrafter([first, second])
+    merged.expansion = ROOMY
     found = paths_of(merged.draft(ROOT))
     # The likeliest proposer's word stands.
     expected = {(4,): HALF / 2, (4, 7): HALF, (5,): 2 * HALF, (4, 6): 2 * HALF, (4, 7, 8): 2 * HALF}
@@ -94,6 +96,30 @@ def test_a_guest_that_is_too_unlikely_is_left_out():
     assert list(paths_of(merged.draft(ROOT))) == [(4,)]
 
 
+@pytest.mark.parametrize(("nodes", "one_ahead", "several_ahead"), [(320, True, True), (62, True, False)])
+def test_a_guest_needs_more_reason_in_a_small_tree_beside_a_host_that_fills_it(nodes, one_ahead, several_ahead):
+    guest = Scripted("lookup", {(9,): math.log(0.2)})
+    for host, is_taken in ({(4,): HALF}, one_ahead), ({(4,): HALF, (4, 6): HALF}, several_ahead):
+        merged = MergedDrafter([Scripted("block", host), guest])
+        merged.expansion = Expansion(nodes=nodes)
+        assert ((9,) in paths_of(merged.draft(ROOT))) == is_taken
+
+
+@pytest.mark.parametrize(("chosen", "preferred"), [([4, 5], 5), ([4, 4], 4)])
+def test_a_guest_is_trusted_as_far_as_it_was_right_where_the_host_proposed_something_else(chosen, preferred):
+    members = Scripted("moa", {(4,): math.log(0.3)}), Scripted("lookup", {(5,): HALF})
+    growing = Growing(MergedDrafter(members), [1, 2, 3], 300)
+    growing.drafter.expansion = Expansion(nodes=1)
+    growing.draft()
+    assert [node.token for node in growing.session.view().nodes] == [4]  # at first it is trusted less than it claims
+    for token in 20 * chosen:
+        growing.commit([token])
+        growing.draft()
+    assert [node.token for node in growing.session.view().nodes] == [preferred]
+    # Only room is given by trust: the target is told what the guest itself thinks.
+    assert growing.session.view().nodes[0].logp == pytest.approx(HALF if preferred == 5 else math.log(0.3))
+
+
 def test_what_is_too_unlikely_for_the_host_is_left_for_later_unless_what_is_proposed_fills_the_tree():
     chances = {(token,): -float(token) for token in range(1, 9)}
     for nodes, taken in (20, 5), (9, 5), (8, 8), (7, 7):
@@ -105,7 +131,9 @@ def test_what_is_too_unlikely_for_the_host_is_left_for_later_unless_what_is_prop
 def test_a_member_that_copies_sees_what_the_others_propose_and_nothing_twice():
     first = Scripted("moa", {(3,): HALF, (8,): 2 * HALF})
     prompt = TreeView((3, 4, 5, 8, 4, 6, 1), ())
-    found = paths_of(MergedDrafter([first], [LookupDrafter()]).draft(prompt))
+    merged = MergedDrafter([first], [LookupDrafter()])
+    merged.expansion = ROOMY
+    found = paths_of(merged.draft(prompt))
     assert found.keys() >= {(3,), (8,), (3, 4), (8, 4), (3, 4, 5), (8, 4, 6)}
 
 

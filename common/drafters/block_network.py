@@ -13,22 +13,17 @@ from torch import nn
 from common.draft_models.block import KIND, BlockDraft
 from common.draft_models.layers import full_attention
 from common.draft_models.vocabulary import trim_head
-from common.drafters.blocks import Block, Path
+from common.drafters.blocks import Block, Path, shortlist
 from common.drafters.tandem import TandemNetwork
 from common.models.decoder import CausalLm
 from common.models.segment import Segment, path_slots
 from common.protocol.messages import StateRequest
 
-_SHORTLIST = 64
-"""Tokens of each place that a block may propose. So its one forward multiplies by the whole head once, for all places;
-the levels of a tree through it multiply by some hundred rows of the head, whatever the vocabulary."""
-
 
 @dataclass(frozen=True, eq=False)
-class _Shortlisted(Block):
-    """`tokens`, int64 [K]: the likeliest of all places, from which it proposes. `head`: the head's rows for them."""
+class _WithHead(Block):
+    """`head`: the head's rows for its tokens."""
 
-    tokens: torch.Tensor = field(kw_only=True)
     head: nn.Module = field(kw_only=True)
 
 
@@ -39,7 +34,6 @@ class BlockNetwork(TandemNetwork):
         """As `TandemNetwork`."""
         super().__init__(draft.trunk, tail, request, context, spare)
         self._draft = draft
-        self._vocabulary = tail.config.vocab_size
 
     @property
     def length(self) -> int:
@@ -62,21 +56,20 @@ class BlockNetwork(TandemNetwork):
         # One product with the whole head, which may be most of what a level costs.
         rows = level.outputs.shape[1]
         logits = self._head(self._trunk.norm(torch.cat([level.outputs, block], dim=1))[0])
-        likeliest = logits[rows:].topk(min(_SHORTLIST, self._vocabulary)).indices.unique()
-        head = trim_head(self._head, likeliest)
-        return logits[:rows], _Shortlisted(start, lead, self.newest_state, block[0], tokens=likeliest, head=head)
+        tokens = shortlist(logits[rows:])
+        head = trim_head(self._head, tokens)
+        return logits[:rows], _WithHead(start, lead, self.newest_state, block[0], tokens, head=head)
 
     @torch.inference_mode()
     def logits(self, block: Block, paths: Sequence[Path]) -> torch.Tensor:
-        """`[paths, vocabulary]` of the tokens behind each path through the block, which is not empty: what follows an
-        anchor is the forward's own. Minus infinity for all but the block's tokens."""
-        assert isinstance(block, _Shortlisted)
+        """`[paths, K]` of the block's tokens behind each path through it, which is not empty: what follows an anchor is
+        the forward's own."""
+        assert isinstance(block, _WithHead)
         self._walk(block, paths)
         places = block.places[[len(path) for path in paths]]
         corrected = self._draft.corrected(places, torch.stack([block.states[path] for path in paths]))
-        of_tokens: torch.Tensor = block.head(self._trunk.norm(corrected))
-        logits = of_tokens.new_full((len(paths), self._vocabulary), -torch.inf)
-        return logits.index_copy_(1, block.tokens, of_tokens)
+        logits: torch.Tensor = block.head(self._trunk.norm(corrected))
+        return logits
 
     def _walk(self, block: Block, paths: Sequence[Path]) -> None:
         """Makes the recurrent states of these paths and of those that lead to them."""

@@ -30,17 +30,30 @@ Path = tuple[int, ...]
 class Block:
     """Places `[B, E]` behind an anchor: the token behind `start` positions of the sequence and then `lead`, which ends
     in it; an empty lead means the last of these positions. `newest_state`: the last position whose draft state it
-    knows. `states`: recurrent ones by path, as far as they were asked for."""
+    knows. `tokens`, int64 `[K]`: those that it may propose (`shortlist`). `states`: recurrent ones by path, as far as
+    they were asked for."""
 
     start: int
     lead: Path
     newest_state: int
     places: torch.Tensor
+    tokens: torch.Tensor
     states: dict[Path, torch.Tensor] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
         return len(self.places)
+
+
+_SHORTLIST = 64
+"""Tokens of each place that a block may propose. So a network multiplies by its whole head once, for all places; the
+levels of a tree through the block are ranked among some hundred tokens, whatever the vocabulary."""
+
+
+def shortlist(logits: torch.Tensor) -> torch.Tensor:
+    """The tokens that a block may propose, int64 `[K]`, from `logits [B, vocabulary]` of its places."""
+    tokens: torch.Tensor = torch.unique(logits.topk(min(_SHORTLIST, logits.shape[-1])).indices)
+    return tokens
 
 
 class Predicting(Protocol):
@@ -54,7 +67,7 @@ class Predicting(Protocol):
     def newest_state(self) -> int: ...
 
     def logits(self, block: Block, paths: Sequence[Path]) -> torch.Tensor:
-        """`[paths, vocabulary]` of the tokens behind each path through the block."""
+        """`[paths, K]` of the block's tokens behind each path through it."""
         ...
 
 
@@ -73,6 +86,7 @@ class Blocks:
         self._network = network
         self._blocks: list[Block] = []  # the one whose anchor is furthest first
         self._offers: dict[tuple[Block, Path], Any] = {}
+        self._rankings: dict[Block, Ranking[Any]] = {}  # over the tokens of each block
 
     def add(self, block: Block) -> None:
         """In the place of one with the same anchor."""
@@ -85,12 +99,13 @@ class Blocks:
 
     def forget_offers(self) -> None:
         """They were made for another ranking."""
-        self._offers = {}
+        self._offers, self._rankings = {}, {}
 
     def forget_unused(self, places: Mapping[int, Place]) -> None:
         used = {place.block for place in places.values()}
         self._blocks = [block for block in self._blocks if block in used]
         self._offers = {key: offer for key, offer in self._offers.items() if key[0] in used}
+        self._rankings = {block: ranking for block, ranking in self._rankings.items() if block in used}
 
     def places(self, tokens: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Place]:
         """The freshest place of each node by id, as far as blocks reach. `paths`: from the root, behind `tokens`."""
@@ -161,9 +176,11 @@ class Blocks:
         missing = [place for place in places.values() if (place.block, place.path) not in self._offers]
         for block in {place.block: None for place in missing}:
             paths = [place.path for place in missing if place.block is block]
+            if block not in self._rankings:
+                self._rankings[block] = ranking.over(block.tokens)
             logits = self._network.logits(block, paths)
             base = block.start + len(block.lead)
             before = [(*tokens[: block.start], *block.lead, *path) for path in paths] if ranking.needs_tokens else []
-            offers = ranking.offers(logits, [base + len(path) for path in paths], before)
+            offers = self._rankings[block].offers(logits, [base + len(path) for path in paths], before)
             self._offers |= {(block, path): offer for path, offer in zip(paths, offers, strict=True)}
         return {id_: self._offers[place.block, place.path] for id_, place in places.items()}

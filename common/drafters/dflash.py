@@ -12,7 +12,7 @@ import torch
 from common.codec import decode
 from common.draft_models.dflash import KIND, DflashDraft, load_dflash
 from common.draft_models.layers import beside, full_attention
-from common.drafters.blocks import Block
+from common.drafters.blocks import Block, shortlist
 from common.drafters.load import DrafterConfig, DrafterFactory, load_tail_for
 from common.drafters.marginals import BlockDrafter
 from common.drafters.received import ReceivedKeyValues
@@ -88,10 +88,10 @@ class DflashNetwork:
         positions = torch.arange(end - len(known), end + self.length, device=self._like.device)[None]
         attention = [beside(received.keys_values(), full_attention) for received in self._received]
         out = self._draft(self._embedding(rows), positions, attention)
-        return Block(len(tokens), tuple(path), self.newest_state, out[0, len(known) :])
+        logits = self._head(out[0, len(known) :])
+        likeliest = shortlist(logits)
+        return Block(len(tokens), tuple(path), self.newest_state, logits[:, likeliest], likeliest)
 
-    @torch.inference_mode()
     def logits(self, block: Block, paths: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """`[paths, vocabulary]` of the tokens behind each path through the block."""
-        logits: torch.Tensor = self._head(block.places[[len(path) for path in paths]])
-        return logits
+        """`[paths, K]` of the block's tokens behind each path through it, which depend on its length alone."""
+        return block.places[[len(path) for path in paths]]

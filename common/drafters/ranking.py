@@ -49,6 +49,10 @@ class Ranking(Protocol[Offer]):
         `before`: all tokens before it, where `needs_tokens`, else empty."""
         ...
 
+    def over(self, columns: torch.Tensor) -> "Ranking[Offer]":
+        """The same for logits whose columns are these tokens, int64 `[columns]`."""
+        ...
+
     def judged(self, view: TreeView, offers: Mapping[int, Offer]) -> TreeView:
         """The view with its nodes' probabilities as far as the `offers`, by id of the parent, 0 for the root, know
         them."""
@@ -88,6 +92,9 @@ class _Processed:
         self._columns = columns
         self.needs_tokens = processors.needs_tokens
 
+    def over(self, columns: torch.Tensor) -> "_Processed":
+        return _Processed(self._processors.over(columns), columns)
+
     def logps(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
         """Log-probabilities, `[rows, columns]`."""
         return torch.log_softmax(self._processors(logits, before), dim=-1)
@@ -119,6 +126,9 @@ class Likeliest:
         self._children = children
         self.needs_tokens = processed.needs_tokens
 
+    def over(self, columns: torch.Tensor) -> "Likeliest":
+        return Likeliest(self._processed.over(columns), self._children)
+
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, self._children)
         return [Ranked(_standing(*row)) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
@@ -140,6 +150,9 @@ class Perturbed(Likeliest):
         super().__init__(processed, children)
         self._sampling = sampling
         self._trust = trust
+
+    def over(self, columns: torch.Tensor) -> "Perturbed":
+        return Perturbed(self._processed.over(columns), self._sampling, self._children, self._trust)
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, _SHORTLIST)
@@ -165,13 +178,16 @@ class Drawn:
 
     def __init__(self, processed: _Processed, sampling: Sampling):
         self._processed = processed
-        self._certain = sampling.temperature == 0
+        self._sampling = sampling
         # Not from the seed: random numbers that decided committed tokens must not be used again in a later turn.
         self._random = random.Random()
         self.needs_tokens = processed.needs_tokens
 
+    def over(self, columns: torch.Tensor) -> "Drawn":
+        return Drawn(self._processed.over(columns), self._sampling)
+
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
-        tokens, logps = self._processed.top(logits, before, 1 if self._certain else DRAWN_FROM)
+        tokens, logps = self._processed.top(logits, before, DRAWN_FROM if self._sampling.temperature else 1)
         # Where a constraint forbids all of them, which are few in a trimmed vocabulary, nothing is drawn.
         likely = np.nan_to_num(np.exp(SHARPENED * (logps - logps[:, :1])))
         weights = np.ceil(likely / np.maximum(likely.sum(-1, keepdims=True), 1.0) * _WEIGHTS).astype(int)

@@ -43,6 +43,10 @@ class Processors:
         self._penalty, self._warpers = _penalty(sampling), _warpers(sampling)
         self._bias: torch.Tensor | None = None  # [columns], once it is known how many there are
 
+    def over(self, columns: torch.Tensor) -> "Processors":
+        """The same for logits whose columns are these tokens."""
+        return Processors(self._sampling, self._prompt_length, self._constraint, columns)
+
     def __call__(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
         """Processed logits, float32 as `logits [rows, columns]`, -inf where filtered out.
 

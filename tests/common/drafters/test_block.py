@@ -10,7 +10,7 @@ from common.draft_models.block import BlockConfig, BlockDraft
 from common.draft_models.exporters import FusedExporter
 from common.draft_models.layers import LayerShape, beside, masked_attention
 from common.draft_models.tandem import TandemConfig, make_fuse
-from common.drafters import block_network, look_ahead
+from common.drafters import blocks, look_ahead
 from common.drafters.best_first import Expansion
 from common.drafters.block_network import BlockNetwork
 from common.drafters.look_ahead import LookAheadDrafter
@@ -85,7 +85,7 @@ class BlockScene(Scene):
 @pytest.fixture(autouse=True)
 def few_tokens(monkeypatch):
     """Of 300, so that some are left out; a random network is sure of none of them."""
-    monkeypatch.setattr(block_network, "_SHORTLIST", SHORTLIST)
+    monkeypatch.setattr(blocks, "_SHORTLIST", SHORTLIST)
     monkeypatch.setattr(look_ahead, "_LEAST_GUESS", 0.0)
 
 

@@ -5,6 +5,7 @@ import torch
 
 from common.draft_models.dflash import load_dflash, load_fuse, read_taps
 from common.draft_models.exporters import FusedExporter
+from common.drafters import blocks
 from common.drafters.best_first import Expansion
 from common.drafters.dflash import DflashNetwork
 from common.drafters.marginals import BlockDrafter
@@ -35,6 +36,12 @@ def network_for(scene, published):
 
 def exporter_for(published):
     return FusedExporter(load_fuse(published).double(), read_taps(published, 4))
+
+
+@pytest.fixture
+def every_token(scene, monkeypatch):
+    """Whatever its place, so that log-probabilities are those of the whole vocabulary."""
+    monkeypatch.setattr(blocks, "_SHORTLIST", scene.target.config.vocab_size)
 
 
 def stated(scene, path, held):
@@ -69,13 +76,26 @@ def stated(scene, path, held):
 @torch.no_grad()
 @pytest.mark.parametrize("path", [(), (61, 88)], ids=["at the root", "below nodes"])
 @pytest.mark.parametrize("held", [*HELD.values(), range(11)], ids=[*HELD, "as published"])
-def test_a_block_is_computed_from_what_has_arrived(scene, published, path, held):
+def test_a_block_is_computed_from_what_has_arrived(scene, published, every_token, path, held):
     network = network_for(scene, published)
     network.absorb(scene.frames(exporter_for(published), held))
     block = network.look_ahead(TOKENS, path)
     found = torch.log_softmax(network.logits(block, [(1,) * ahead for ahead in range(block.length)]), -1)
     assert block.length == LENGTH - 1
     torch.testing.assert_close(found, stated(scene, path, held), rtol=1e-5, atol=1e-7)
+
+
+@torch.no_grad()
+def test_a_block_proposes_from_the_likeliest_tokens_of_its_places(scene, published, monkeypatch):
+    monkeypatch.setattr(blocks, "_SHORTLIST", 3)
+    network = network_for(scene, published)
+    network.absorb(scene.frames(exporter_for(published), range(11)))
+    block = network.look_ahead(TOKENS, ())
+    places = stated(scene, (), range(11))
+    assert set(block.tokens.tolist()) == set(places.topk(3).indices.flatten().tolist())
+    found = torch.log_softmax(network.logits(block, [(), (1, 1)]), -1)
+    expected = torch.log_softmax(places[[0, 2]][:, block.tokens], -1)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_state_of_rewritten_positions_is_forgotten(scene, published):
@@ -88,7 +108,7 @@ def test_state_of_rewritten_positions_is_forgotten(scene, published):
     torch.testing.assert_close(found, expected)
 
 
-def test_one_call_drafts_the_chain_that_the_block_makes_most_probable(scene, published):
+def test_one_call_drafts_the_chain_that_the_block_makes_most_probable(scene, published, every_token):
     expansion = Expansion(children=1, breadth=1, nodes=30, least_probability=1e-12)
     drafter = BlockDrafter(network_for(scene, published), REQUEST, expansion)
     proposals = drafter.draft(TreeView(tuple(TOKENS), ()), scene.frames(exporter_for(published), range(11)))

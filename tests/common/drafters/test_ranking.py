@@ -115,6 +115,18 @@ def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sa
         assert offered[0][0] == target.choice(0)
 
 
+@samplings
+@pytest.mark.parametrize("rule", ["greedy", "coupled", "typical", "speculative"])
+def test_a_ranking_for_other_columns_offers_what_one_that_was_made_for_them_offers(rule, sampling):
+    sampling = LIKELIEST if rule == "greedy" else sampling
+    logits = some_logits(len(COLUMNS))
+    theirs, anew = (
+        [getattr(offer, "candidates", offer) for offer in each.offers(logits, POSITIONS, BEFORE)]
+        for each in (ranking(rule, sampling, columns=COLUMNS), ranking(rule, sampling).over(torch.tensor(COLUMNS)))
+    )
+    assert anew == theirs
+
+
 def coupled(sampling, trust):
     return ranking_for(TreeView((1,), (), "coupled", sampling), 6, None, trust)
 

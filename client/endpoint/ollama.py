@@ -7,13 +7,13 @@ and faults. It may not know tokenizers, sessions or HTTP.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from client.endpoint import parameters
 from client.endpoint.answer_parsers.pieces import Piece, ToolCall
-from client.endpoint.faults import wrong
+from client.endpoint.faults import FaultError, wrong
 from client.endpoint.openai_requests import CompletionRequest, read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer
 from common.protocol.sampling import Sampling
@@ -33,7 +33,17 @@ _OPTIONS = {
     "stop": "stop",
     "num_predict": "max_tokens",
 }
-"""Ollama's names of options, and OpenAI's."""
+"""Ollama's names of options, and OpenAI's. It ignores those that it does not know, so these are all that are read."""
+
+_WHOLE = ("top_k", "seed", "num_predict")
+"""Options of which Ollama drops what stands behind the point."""
+
+_NAMES = {
+    **{openai: f"options.{ollama}" for ollama, openai in _OPTIONS.items()},
+    "response_format.json_schema.schema": "format",
+    "reasoning_effort": "think",
+}
+"""Names of OpenAI's parameters in faults, and those that the body has."""
 
 _UNSUPPORTED = ("images", "suffix", "template", "context")
 
@@ -73,20 +83,25 @@ def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
     fields = _fields(body)
     messages = fields.get("messages")
     asked = {**_shared(fields), "messages": _messages(messages) if isinstance(messages, list) else messages}
-    return read_chat({**asked, **_thinking(fields), "tools": fields.get("tools")}, defaults)
+    if fields.get("tools") and "response_format" in asked:
+        raise wrong("format", "with 'format' no tool could be called; leave it or 'tools' out")
+    return _read(read_chat, {**asked, **_thinking(fields), "tools": fields.get("tools")}, defaults)
 
 
 def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
     """As `read_ollama_chat`, for one prompt, which goes through the chat template unless it is `raw`."""
     fields = _fields(body)
     prompt = parameters.text("prompt", fields.get("prompt"))
+    system = parameters.text("system", fields.get("system", ""))
     if fields.get("raw"):
+        if system:
+            raise wrong("system", "a 'raw' prompt is all that the model reads; leave 'system' out")
         asked = {**_shared(fields), "prompt": prompt}
-        read = read_completion(asked, defaults)
+        read = _read(read_completion, asked, defaults)
         return read if "max_tokens" in asked else replace(read, max_new_tokens=None)
-    system = [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
-    messages = [*system, {"role": "user", "content": prompt}]
-    return read_chat({**_shared(fields), **_thinking(fields), "messages": messages}, defaults)
+    messages = [{"role": "system", "content": system}] if system else []
+    messages.append({"role": "user", "content": prompt})
+    return _read(read_chat, {**_shared(fields), **_thinking(fields), "messages": messages}, defaults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +176,44 @@ def _model(fields: Mapping[str, Any]) -> str:
     return parameters.text("model", asked["model"])
 
 
-def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
-    options = fields.get("options", {})
+def _read(
+    read: Callable[[Any, Sampling], CompletionRequest], asked: dict[str, Any], defaults: Sampling
+) -> CompletionRequest:
+    """Raises FaultError with the body's names."""
+    try:
+        return read(asked, defaults)
+    except FaultError as error:
+        fault = error.fault
+        name = _NAMES.get(fault.parameter or "")
+        if name is None:
+            raise
+        message = fault.message.replace(f"'{fault.parameter}'", f"'{name}'")
+        raise FaultError(replace(fault, message=message, parameter=name)) from error
+
+
+def _options(options: Any) -> dict[str, Any]:
+    """Numbers by which Ollama asks for nothing are left out, or are OpenAI's for that."""
     if not isinstance(options, dict):
         raise wrong("options", "'options' must be an object")
-    asked = {openai: options[ollama] for ollama, openai in _OPTIONS.items() if ollama in options}
-    if isinstance(asked.get("max_tokens"), int) and asked["max_tokens"] < 0:
-        del asked["max_tokens"]  # no limit
+    asked = {}
+    for ollama, openai in _OPTIONS.items():
+        value = options.get(ollama)
+        if ollama in _WHOLE and isinstance(value, float):
+            value = int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if (ollama == "num_predict" and value <= 0) or (ollama == "seed" and value == -1):
+                continue  # no limit, and a seed that is drawn
+            if ollama == "top_k":
+                value = max(value, 0)
+            if ollama == "repeat_penalty" and value <= 0:
+                value = 1
+        if value is not None:
+            asked[openai] = value
+    return asked
+
+
+def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
+    asked = _options(fields.get("options", {}))
     if "model" in fields:
         model = fields["model"]
         asked["model"] = model.removesuffix(_LATEST) if isinstance(model, str) else model
@@ -184,6 +230,8 @@ def _thinking(fields: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if isinstance(value, str):
         return {"reasoning_effort": value}
+    if not isinstance(value, bool):
+        raise wrong("think", "'think' must be true, false, or a level such as 'high'")
     return {"chat_template_kwargs": {"enable_thinking": value}}
 
 

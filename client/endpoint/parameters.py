@@ -53,14 +53,14 @@ def number(least: float, most: float) -> Reader:
 def seed(name: str, value: Any) -> int:
     """OpenAI's seeds may be negative."""
     if isinstance(value, bool) or not isinstance(value, int) or not -(_SEEDS // 2) <= value < _SEEDS:
-        raise wrong(name, "'seed' must be a whole number of 64 bits")
+        raise wrong(name, f"'{name}' must be a whole number of 64 bits")
     return value % _SEEDS
 
 
 def stop(name: str, value: Any) -> tuple[str, ...]:
     stops = [value] if isinstance(value, str) else value
     if not isinstance(stops, list):
-        raise wrong(name, "'stop' must be a string or a list of strings")
+        raise wrong(name, f"'{name}' must be a string or a list of strings")
     return tuple(text(name, each) for each in stops)
 
 

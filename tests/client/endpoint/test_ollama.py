@@ -39,6 +39,46 @@ def test_a_chat_asks_for_what_openais_would():
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "theirs"),
+    [
+        ({"num_predict": 128.0}, {"max_tokens": 128}),
+        ({"num_predict": 128.7}, {"max_tokens": 128}),
+        ({"num_predict": 0}, {}),
+        ({"num_predict": -1}, {}),
+        ({"num_predict": -2.0}, {}),
+        ({"num_predict": None}, {}),
+        ({"top_k": 40.0}, {"top_k": 40}),
+        ({"top_k": -1}, {"top_k": 0}),
+        ({"top_k": 0}, {"top_k": 0}),
+        ({"seed": -1}, {}),
+        ({"seed": -2}, {"seed": -2}),
+        ({"seed": 42.0}, {"seed": 42}),
+        ({"repeat_penalty": 0}, {"repetition_penalty": 1}),
+        ({"repeat_penalty": -0.5}, {"repetition_penalty": 1}),
+        ({"repeat_penalty": 0.5}, {"repetition_penalty": 0.5}),
+        ({"num_ctx": 8192, "num_keep": 4, "mirostat": 0, "use_mmap": True, "num_gpu": -1, "anything": "x"}, {}),
+    ],
+)
+def test_options_mean_what_they_do_in_ollama(options, theirs):
+    body = {"model": "m", "messages": MESSAGES, "options": options}
+    assert read_ollama_chat(body, DEFAULTS) == openai_chat(**theirs)
+
+
+@pytest.mark.parametrize("limit", [0, -1, None])
+def test_raw_text_has_no_limit_either_unless_one_is_asked_for(limit):
+    body = {"model": "m", "prompt": "Hi", "raw": True, "options": {"num_predict": limit}}
+    assert read_ollama_generate(body, DEFAULTS).max_new_tokens is None
+
+
+def test_what_apps_send_beside_and_asks_for_nothing_is_taken():
+    empty = {"system": "", "template": "", "suffix": "", "context": [], "images": [], "format": "", "think": None}
+    body = {"model": "m", "prompt": "Hi", "raw": False, "keep_alive": 1800, "options": {}, "logprobs": False, **empty}
+    assert read_ollama_generate(body, DEFAULTS) == openai_chat()
+    body = {"model": "m", "messages": [{**MESSAGES[0], "images": []}], "tools": [], "format": "", "truncate": True}
+    assert read_ollama_chat(body, DEFAULTS) == openai_chat()
+
+
 def test_thinking_is_a_variable_of_the_template():
     asked = read_ollama_chat({"model": "m", "messages": MESSAGES, "think": False}, DEFAULTS)
     assert asked.variables == {"enable_thinking": False}
@@ -61,9 +101,10 @@ def test_a_prompt_goes_through_the_template_unless_it_is_raw():
     body = {"model": "m", "prompt": "Hi", "system": "Be brief."}
     messages = [{"role": "system", "content": "Be brief."}, *MESSAGES]
     assert read_ollama_generate(body, DEFAULTS) == openai_chat(messages=messages)
-    raw = read_ollama_generate({**body, "raw": True}, DEFAULTS)
+    body = {"model": "m", "prompt": "Hi", "system": "", "raw": True}
+    raw = read_ollama_generate(body, DEFAULTS)
     assert (raw.prompts, raw.max_new_tokens) == (("Hi",), None)
-    raw = read_ollama_generate({**body, "raw": True, "options": {"num_predict": 3}}, DEFAULTS)
+    raw = read_ollama_generate({**body, "options": {"num_predict": 3}}, DEFAULTS)
     theirs = {"model": "m", "prompt": "Hi", "max_tokens": 3, "stream": True}
     assert raw == read_completion(theirs, DEFAULTS)
 
@@ -73,16 +114,29 @@ def test_a_prompt_goes_through_the_template_unless_it_is_raw():
     [
         ({"model": "m"}, "messages"),
         ({"messages": MESSAGES}, "model"),
-        ({"model": "m", "messages": MESSAGES, "format": 3}, "response_format.json_schema.schema"),
+        ({"model": "m", "messages": MESSAGES, "format": 3}, "format"),
+        ({"model": "m", "messages": MESSAGES, "format": "yaml"}, "format"),
+        ({"model": "m", "messages": MESSAGES, "format": "json", "tools": [TOOL]}, "format"),
         ({"model": "m", "messages": [{**MESSAGES[0], "images": ["x"]}]}, "images"),
         ({"model": "m", "messages": MESSAGES, "options": 3}, "options"),
-        ({"model": "m", "messages": MESSAGES, "options": {"top_k": "x"}}, "top_k"),
+        ({"model": "m", "messages": MESSAGES, "options": {"top_k": "x"}}, "options.top_k"),
+        ({"model": "m", "messages": MESSAGES, "options": {"num_predict": "128"}}, "options.num_predict"),
+        ({"model": "m", "messages": MESSAGES, "options": {"num_predict": False}}, "options.num_predict"),
+        ({"model": "m", "messages": MESSAGES, "options": {"repeat_penalty": 1000}}, "options.repeat_penalty"),
+        ({"model": "m", "messages": MESSAGES, "options": {"seed": "x"}}, "options.seed"),
+        ({"model": "m", "messages": MESSAGES, "options": {"stop": 3}}, "options.stop"),
+        ({"model": "m", "messages": MESSAGES, "think": 1}, "think"),
+        ({"model": "m", "messages": MESSAGES, "think": "\ud800"}, "think"),
+        ({"model": "m", "prompt": "Hi", "system": ["Be brief."]}, "system"),
+        ({"model": "m", "prompt": "Hi", "system": "Be brief.", "raw": True}, "system"),
     ],
 )
-def test_what_cannot_be_is_named(body, parameter):
+def test_what_cannot_be_is_named_as_the_body_has_it(body, parameter):
+    read = read_ollama_generate if "prompt" in body else read_ollama_chat
     with pytest.raises(FaultError) as refused:
-        read_ollama_chat(body, DEFAULTS)
+        read(body, DEFAULTS)
     assert refused.value.fault.parameter == parameter
+    assert f"'{parameter}'" in refused.value.fault.message
 
 
 @pytest.mark.parametrize("raw", [False, True])

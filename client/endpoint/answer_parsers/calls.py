@@ -3,6 +3,7 @@ until it is whole, and what turns out to be no call is content after all. Pure.
 """
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -32,6 +33,9 @@ class ReadCalls:
 
 
 NO_CALL = ReadCalls((), 0)
+
+NO_OBJECT = re.compile(r"\s*[^\s{]")
+"""What stands where a JSON object would, and is none."""
 
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 """The arguments of a function that describes none."""
@@ -103,7 +107,7 @@ class CallParser:
                 return pieces
             reader = read_json if is_end else self._json.read
             read = self._syntax.read(rest, self._offered, reader, is_whole=is_whole)
-            if read is None and not is_end:
+            if read is None and not is_end and not self._json.is_broken:
                 return pieces
             if read is None or read is NO_CALL:
                 pieces.append(self._text(len(self._held) - len(rest) + 1))

@@ -15,7 +15,7 @@ not whole."""
 _DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
 
 _BLANKS = re.compile(r"\s*")
-_OUTSIDE = re.compile(r'["{}\[\]]')
+_OUTSIDE = re.compile(r'["{}\[\]]|[^\s,:.+\-0-9EINaefilnrstuy]')  # or what stands in no number and no literal
 _INSIDE = re.compile(r'["\\]')
 
 
@@ -28,10 +28,11 @@ def read_json(text: str, start: int) -> tuple[Any, int] | None:
 
 
 class GrowingJson:
-    """`read` is to be given the same text again and again, each time with more at its end."""
+    """`read` is to be given the same text again and again, each time with more at its end. `is_broken`: what began with
+    a bracket there is no JSON, whatever follows."""
 
     def __init__(self) -> None:
-        self._is_broken = False
+        self.is_broken = False
         self._begin(-1)
 
     def read(self, text: str, start: int) -> tuple[Any, int] | None:
@@ -40,10 +41,10 @@ class GrowingJson:
             return read_json(text, start)
         if start != self._start:
             self._begin(start)
-        if self._is_broken or not self._may_be_whole(text):
+        if self.is_broken or not self._may_be_whole(text):
             return None
         found = read_json(text, start)
-        self._is_broken = found is None  # its brackets are closed, so that more text mends nothing
+        self.is_broken = found is None  # its brackets are closed, so that more text mends nothing
         return found
 
     def _begin(self, start: int) -> None:
@@ -51,7 +52,7 @@ class GrowingJson:
         self._position = start  # up to where brackets are counted
         self._depth = 0
         self._is_in_string = False
-        self._is_broken = False
+        self.is_broken = False
 
     def _may_be_whole(self, text: str) -> bool:
         """Whether the bracket that is the first has been closed."""
@@ -59,6 +60,9 @@ class GrowingJson:
             found = (_INSIDE if self._is_in_string else _OUTSIDE).search(text, self._position)
             if found is None:
                 self._position = len(text)
+                return False
+            if not (self._is_in_string or found[0] in '"{}[]'):
+                self.is_broken = True
                 return False
             if found[0] == "\\" and found.end() == len(text):
                 self._position = found.start()

@@ -6,7 +6,15 @@ Source: the function calling format of Hermes 2 Pro (Nous Research), in the chat
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from client.endpoint.answer_parsers.calls import NO_CALL, Mark, Opening, ReadCalls, as_call, object_rules
+from client.endpoint.answer_parsers.calls import (
+    NO_CALL,
+    NO_OBJECT,
+    Mark,
+    Opening,
+    ReadCalls,
+    as_call,
+    object_rules,
+)
 from client.endpoint.answer_parsers.growing_json import ReadJson
 from client.endpoint.answer_parsers.pieces import first_begin
 
@@ -34,8 +42,10 @@ class Hermes:
         return object_rules(functions)
 
     def read(self, text: str, offered: Collection[str], read_json: ReadJson, *, is_whole: bool) -> ReadCalls | None:
-        if not text.startswith(_BEGIN) or not (is_whole or _END in text):
+        if not text.startswith(_BEGIN):
             return None
+        if NO_OBJECT.match(text, len(_BEGIN)):
+            return NO_CALL
         found = read_json(text, len(_BEGIN))
         if found is None:
             return None

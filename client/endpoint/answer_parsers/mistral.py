@@ -11,6 +11,7 @@ from typing import Any
 
 from client.endpoint.answer_parsers.calls import (
     NO_CALL,
+    NO_OBJECT,
     Mark,
     Opening,
     ReadCalls,
@@ -27,8 +28,7 @@ _BEGIN, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _ONE_IN_A_LIST = '"[" call "]"'
 
 _NAMED = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w+)?\[ARGS\]")
-_LISTED = re.compile(r"\s*[\[{]")
-_NO_OBJECT = re.compile(r"\s*[^\s{]")
+_LISTED = re.compile(r"\s*(\[\s*)?({|\Z)")
 
 
 def _begun(mark: str) -> str:
@@ -76,7 +76,7 @@ class Mistral:
         if named is None and _LISTED.match(text, len(_BEGIN)) is None:
             # A name may begin as a JSON number or literal does.
             return None if _BEGUN.fullmatch(text, len(_BEGIN)) else NO_CALL
-        if named is not None and _NO_OBJECT.match(text, named.end()):
+        if named is not None and NO_OBJECT.match(text, named.end()):
             return NO_CALL
         found = read_json(text, len(_BEGIN) if named is None else named.end())
         if found is None:

@@ -127,6 +127,34 @@ def test_text_is_not_held_back_once_it_cannot_begin_a_call(name, mark):
 
 
 @pytest.mark.parametrize(
+    ("name", "held", "more"),
+    [
+        ("mistral", "[TOOL_CALLS]add[ARGS]{", "'a': 1"),
+        ("mistral", "[TOOL_CALLS]add[ARGS]{1", "}"),
+        ("mistral", '[TOOL_CALLS]add[ARGS]{"a": "}", ', "b"),
+        ("mistral", "[TOOL_CALLS] ", "[1"),
+        ("mistral", "[TOOL_CALLS][", " true"),
+        ("mistral", "[TOOL_CALLS][", '"a'),
+        ("mistral", f"[TOOL_CALLS][{LOOKS},", " look"),
+        ("mistral", f"[TOOL_CALLS][{LOOKS}, 3", "]"),
+        ("mistral", "[TOOL_CALLS]{1", "}"),
+        ("hermes", "<tool_call>\n", "no"),
+        ("hermes", "<tool_call>", "[1"),
+        ("hermes", "<tool_call>{1", "}"),
+        ("hermes", "<tool_call>{", "'name'"),
+        ("hermes", '<tool_call>{"name": "look"}\n</tool', "_response>"),
+        ("llama3-json", "{1", "}"),
+        ("llama3-json", "{", "'name'"),
+        ("llama3-json", "<|python_tag|>{", "\\"),
+    ],
+)
+def test_text_flows_as_soon_as_it_cannot_become_a_call(name, held, more):
+    reader = parser(name)
+    assert reader.feed(held) == []
+    assert joined(reader.feed(more)) == [TextPiece(f"{held}{more}")]
+
+
+@pytest.mark.parametrize(
     ("held", "more"),
     [
         ("2", " of them"),

@@ -351,7 +351,7 @@ class Conversation:
         left_s = wait.left_s(most_s, self._link.answer_upload_s(), self._loop.session.passes)
         if left_s <= 0:
             return False
-        if not wait.waited_s:
+        if wait.begins(self._link.state):
             self.on_wait(left_s)
         began = self._clock()
         with suppress(TimeoutError):

@@ -58,6 +58,6 @@ async def run(
             notes.print(waiting_line(seconds), style="dim", markup=False)
 
         # A live answer bears the mark of a lost link all the time.
-        on_wait = ignore_wait if client.was_reached or isinstance(renderer, LiveRenderer) else tell_wait
+        on_wait = ignore_wait if isinstance(renderer, LiveRenderer) else tell_wait
         outcome = await answer(client, converse, asked, options, renderer, on_wait=on_wait)
         show_outcome(outcome, notes, as_json=as_json)

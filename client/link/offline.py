@@ -4,6 +4,8 @@ seconds; `conversation` gives it effect."""
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from client.link.link_state import LinkState
+
 DEFAULT_LIMIT_TOKENS = 256
 DEFAULT_WAIT_S = 10.0
 
@@ -27,7 +29,7 @@ class OfflineOptions:
 
 
 WaitListener = Callable[[float], None]
-"""Is called when a wait for the server begins, with the seconds that it may take."""
+"""Is called once in an answer, when a wait for the server begins, with the seconds that it may take."""
 
 
 def ignore_wait(seconds: float) -> None:
@@ -40,15 +42,23 @@ class OfflineWait:
     def __init__(self, passes: int):
         """`passes` is how many the server has reported, here and later: each of them has brought a token."""
         self._passes = passes
-        self.waited_s = self._upload_s = 0.0
+        self._waited_s = self._upload_s = 0.0
+        self._is_told = False
+
+    def begins(self, state: LinkState) -> bool:
+        """Whether it is to be told now: once, and not while the link is suspect, which mostly lasts for a moment."""
+        if self._is_told or state is LinkState.SUSPECT:
+            return False
+        self._is_told = True
+        return True
 
     def left_s(self, wait_s: float, upload_s: float, passes: int) -> float:
         """What is left of so long a wait, where the server's answer may come `upload_s` later for what is sent to it:
         it is longer by the longest such time, which stays where the link has changed since."""
         if passes != self._passes:
-            self.waited_s, self._upload_s, self._passes = 0.0, 0.0, passes
+            self._waited_s, self._upload_s, self._passes = 0.0, 0.0, passes
         self._upload_s = max(self._upload_s, upload_s)
-        return wait_s + self._upload_s - self.waited_s
+        return wait_s + self._upload_s - self._waited_s
 
     def add(self, seconds: float) -> None:
-        self.waited_s += seconds
+        self._waited_s += seconds

@@ -223,8 +223,7 @@ async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnecti
     draft = loaded.client.draft if options.policy.drafts else None
     unreached = unreached_line(str(loaded.shared_connection.access.address), draft, "")
     renderer = _SocketRenderer(connection, unreached, is_live=question.is_live, is_shown=question.is_shown)
-    is_reached = await loaded.is_reached()
-    if not is_reached:
+    if not await loaded.is_reached():
         renderer.show_unreached()
 
     def link_changed(state: LinkState) -> None:
@@ -235,7 +234,7 @@ async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnecti
     def tell_wait(seconds: float) -> None:
         connection.send(messages.Note(waiting_line(seconds)))
 
-    on_wait = ignore_wait if is_reached or question.is_live else tell_wait
+    on_wait = ignore_wait if question.is_live else tell_wait
     drafter = loaded.drafter(options.policy)
     converse = loaded.client.converse(options.policy, drafter, options.pace, question.offline, loaded.shared_connection)
     counted = loaded.monitor.counted(converse)

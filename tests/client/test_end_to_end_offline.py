@@ -13,6 +13,7 @@ from subprocess import PIPE
 
 import pytest
 
+from client.one_answer import prompt_of
 from client.terminal.render import AnswerView
 from tests.client.test_cli import outrider
 from tests.client.test_end_to_end import PROMPT
@@ -156,6 +157,25 @@ def test_a_wait_is_told_where_nothing_shows_that_the_server_is_away(monkeypatch,
     _, out, err = outrider(monkeypatch, capsys, *asked)
     assert "[offline]" in out
     assert "waiting" not in err
+
+
+def test_a_wait_for_a_server_that_was_reached_and_lost_before_the_first_token_is_told_too(
+    monkeypatch, capsys, serve, port, cache
+):
+    with serve() as (process, _):
+
+        def killing(*question):
+            process.kill()
+            process.wait()
+            return prompt_of(*question)
+
+        monkeypatch.setattr("client.commands.run.prompt_of", killing)
+        asked = asking(port, cache, "--offline-limit", "5", "--offline-wait", "0.3", "--json")
+        _, out, err = outrider(monkeypatch, capsys, *asked)
+    assert json.loads(out)["finish_reason"] == "offline"
+    waiting, unconfirmed = err.splitlines()
+    assert waiting == "waiting up to 1 s for the server"
+    assert "never confirmed" in unconfirmed
 
 
 def test_an_answer_that_is_not_whole_says_so_where_nothing_was_written(monkeypatch, capsys, port, cache):

@@ -1,6 +1,7 @@
 """Answers whose stream breaks: continued offline, resumed, and in the end the target's own, or marked as unverified."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -156,6 +157,38 @@ async def test_short_contacts_that_bring_nothing_do_not_begin_the_patience_anew(
     assert answer.finish_reason == "offline"
     assert contacts > 2
     assert len(told) == 1
+
+
+class Silent(FakeStream):
+    """Confirms that the session exists, and says nothing more for so many seconds."""
+
+    def __init__(self, seconds: float):
+        super().__init__()
+        self._seconds = seconds
+        self._closed = asyncio.Event()
+
+    async def receive(self):
+        frame = await super().receive()
+        if not isinstance(frame, Opened):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closed.wait(), self._seconds)
+                raise LinkError("given up")
+            self._seconds = 0.0
+        return frame
+
+    def close(self):
+        super().close()
+        self._closed.set()
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.7, []), (1000.0, [4.0])], ids=["a moment", "for good"])
+async def test_a_wait_is_told_once_a_link_that_worked_is_lost_and_not_while_it_is_suspect(seconds, told):
+    talk, waits, states = conversation(Silent(seconds), Server(back=1000)), [], []
+    talk.on_wait = waits.append
+    await asyncio.wait_for(talk.answer(PROMPT, Settings(COUNT), Shown(), states.append), 20)
+    talk.close()
+    assert LinkState.SUSPECT in states
+    assert [round(wait) for wait in waits] == told
 
 
 async def test_a_contact_that_brings_tokens_begins_the_patience_anew():

@@ -15,9 +15,9 @@ from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
 
-_ENOUGH = 0.8
-"""Of the positions whose draft state has arrived, the share whose K/V must have too before the deep draft is used.
-Where nothing has, as for a question that is asked without a link, the deep draft reads more than the shallow one."""
+_MOST_LACKING = 0.2
+"""Of all positions, the share whose draft state may have arrived without K/V where the deep draft is used. What has
+neither, as a question that is asked without a link, the deep draft reads better than the shallow one."""
 
 
 class DeepeningDrafter:
@@ -44,7 +44,8 @@ class DeepeningDrafter:
                 self._deep.update(positions)
         for owed in self._owed.values():
             owed += states
-        chosen = self._far if view.alone and len(self._deep) >= _ENOUGH * len(self._stated) else self._near
+        lacking = len(self._stated) - len(self._deep)
+        chosen = self._far if view.alone and lacking <= _MOST_LACKING * len(judged) else self._near
         chosen.expansion = self.expansion
         came, self._owed[chosen] = self._owed[chosen], []
         proposals = chosen.draft(view, came)

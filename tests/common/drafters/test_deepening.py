@@ -68,6 +68,15 @@ def test_a_question_that_is_asked_without_a_link_is_read_by_the_far_one(depths):
     assert who(drafter, view(range(20), alone=True)) == FAR
 
 
+@pytest.mark.parametrize(("length", "who_is_asked"), [(5, NEAR), (19, NEAR), (20, FAR)])
+def test_a_long_question_is_read_by_the_far_one_although_little_k_v_of_a_short_history_came(
+    depths, length, who_is_asked
+):
+    _, _, drafter = depths
+    drafter.draft(view(range(5)), [state("lsa", 0, 5), state("kv", 0, 1)])
+    assert who(drafter, view(range(length), alone=True)) == who_is_asked
+
+
 def test_the_far_one_begins_an_answer_without_any_link(depths):
     _, _, drafter = depths
     assert who(drafter, view(range(20), alone=True)) == FAR
@@ -98,7 +107,7 @@ def test_state_of_a_history_that_was_rewritten_is_forgotten(depths):
     assert far.came == [("lsa", 0, 4), ("kv", 0, 4), ("lsa", 4, 6), ("kv", 4, 6)]
 
 
-@pytest.mark.parametrize(("deep", "who_is_asked"), [(4, FAR), (2, NEAR)])
+@pytest.mark.parametrize(("deep", "who_is_asked"), [(4, FAR), (1, NEAR)])
 def test_what_is_left_of_a_history_decides(depths, deep, who_is_asked):
     _, _, drafter = depths
     drafter.draft(view(range(10)), [state("lsa", 0, 10), state("kv", 0, deep)])

@@ -314,7 +314,7 @@ class ServerSession:
     # Details.
 
     def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
-        """Raises PeerError for a request that cannot be met; the session still wants what it wanted before."""
+        """None where no draft state is wanted; `check_open` has refused what cannot be had."""
         feed = None if wanted is None else StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
         self._state_request, self._can_feed = wanted, feed is not None
         return feed

@@ -1,7 +1,7 @@
 """How many replicas a fleet should have, by the answers that wait and those that run. Pure.
 
 One more once answers have waited for long, one less once one replica fewer would have been at most half full for far
-longer; between both nothing changes. It may not know where the numbers come from.
+longer; between both nothing changes. The least are made up for at once. It may not know where the numbers come from.
 """
 
 from dataclasses import dataclass, replace
@@ -52,6 +52,8 @@ class Scaling:
     def after(self, load: Load, bounds: Bounds, replicas: int, now: float) -> tuple["Scaling", int]:
         """What to remember, and how many replicas there should be. Not to be asked while some start or drain: their
         loads say nothing of the fleet that is to come."""
+        if replicas < (fewest := min(bounds.least, bounds.most)):  # as some have failed for good
+            return Scaling(load.refused), fewest
         seen = self._seen(load, bounds, replicas, now)
         if seen.waited_s == now and _lasts(seen.waiting_since_s, UP_AFTER_S, now) and replicas < bounds.most:
             return Scaling(load.refused), replicas + 1

@@ -278,6 +278,7 @@ class Supervisor:
         self._scaling, working = self._scaling.after(load_of(pages), bounds, len(serving), now)
         if working != len(serving):
             why = "answers wait" if working > len(serving) else "replicas are idle"
+            why = "too few are left" if len(serving) < bounds.least else why
             self._say(f"{_NAME}{working} replicas in place of {len(serving)}: {why}")
             self.plan = self.plan.resized(working)
 

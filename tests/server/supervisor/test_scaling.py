@@ -53,6 +53,11 @@ def test_idleness_of_more_replicas_is_not_that_of_those_that_are_left_after_a_fa
     assert scaling.after(IDLE, BOUNDS, 2, 2 * DOWN_AFTER_S)[1] == 1
 
 
+@pytest.mark.parametrize(("most", "wanted"), [(4, 3), (2, 2), (1, 1)])
+def test_the_least_are_made_up_for_at_once_as_far_as_there_is_room(most: int, wanted: int) -> None:
+    assert after([(0.0, IDLE)], 1, Bounds(3, most, places=10)) == [wanted]
+
+
 @pytest.mark.parametrize(("load", "replicas"), [(WAITING, 4), (IDLE, 1)])
 def test_bounds_hold(load: Load, replicas: int) -> None:
     assert set(after([(1000.0 * index, load) for index in range(5)], replicas)) == {replicas}

@@ -248,15 +248,15 @@ async def test_answers_that_wait_get_another_replica() -> None:
     await fleet.ended()
 
 
-async def test_one_that_failed_for_good_is_made_up_for_by_another_up_to_the_most() -> None:
+async def test_one_that_failed_for_good_is_made_up_for_at_once_up_to_the_most() -> None:
     fleet = Fleet(Bounds(2, 3, 8))
     await fleet.is_ready()
     fleet.replicas[0].code = MISUSE
     await fleet.until(lambda: fleet.replicas[0].is_closed)
-    fleet.replicas[1].waiting = 3
-    await fleet.reads_loads(10, UP_AFTER_S / 4)
+    await fleet.reads_loads(1, LOAD_INTERVAL_S)
+    await fleet.until(lambda: len(fleet.replicas) == 3)
     assert [each.address.port for each in fleet.replicas] == [7070, 7071, 7072]
-    assert "outriderd: 2 replicas in place of 1: answers wait" in fleet.said
+    assert "outriderd: 2 replicas in place of 1: too few are left" in fleet.said
     fleet.replicas[2].waiting = 3
     await fleet.reads_loads(10, UP_AFTER_S / 4)
     assert len(fleet.replicas) == 3

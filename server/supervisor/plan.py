@@ -33,8 +33,8 @@ class State(Enum):
 @dataclass(frozen=True, slots=True)
 class Replica:
     """`since_s`: when it came into its state, a hung one: when it began to serve. `deaths`: in a row. `round`: the
-    updates that had been asked for when it was started. `silences`: questions in a row that it did not answer.
-    `answered_s`: when it last did."""
+    updates that had been asked for when it was started, or when one ended without it. `silences`: questions in a row
+    that it did not answer. `answered_s`: when it last did."""
 
     state: State
     since_s: float
@@ -137,7 +137,8 @@ class Plan:
         was_stable = well_until_s - found.since_s >= STABLE_S
         deaths = 1 if was_stable else found.deaths + 1
         state = State.FAILED if is_misuse or deaths > MOST_RESTARTS else State.BACKING_OFF
-        return self._with(number, replace(found, state=state, since_s=now, deaths=deaths, silences=0))
+        plan = self._with(number, replace(found, state=state, since_s=now, deaths=deaths, silences=0))
+        return plan._left_as_it_is() if state is State.FAILED else plan
 
     # What is asked for.
 
@@ -188,6 +189,11 @@ class Plan:
             return self._with(number, replace(found, state=State.DRAINING, since_s=now))
         is_left_out = found.state is State.FAILED and not self.is_ending  # forgotten, it would be started again
         return self if is_left_out or found.state is State.DRAINING else self._without(number)
+
+    def _left_as_it_is(self) -> "Plan":
+        """An update ends here: what one replica could not begin with might take the others down too."""
+        kept = {number: replace(each, round=self.updates) for number, each in self.replicas.items()}
+        return replace(self, replicas=MappingProxyType(kept))
 
     @property
     def _all_serve(self) -> bool:

@@ -251,6 +251,9 @@ class Supervisor:
             kind = MisuseError if code == MISUSE else FleetError
             self._faults[number] = kind(f"replica {number} cannot be kept up: {words}")
             self._say(f"{_NAME}replica {number} {_how(code)} and is not started again before the next update: {words}")
+            if self._is_updating:
+                self._is_updating = False
+                self._say(f"{_NAME}the update ends here; replicas that it has not reached stay as they are")
             return
         self._restarts[number] += 1
         wait_s = back_off_s(now.deaths)

@@ -241,6 +241,22 @@ def test_an_update_goes_on_only_once_the_new_replica_serves() -> None:
     assert world.step() == [Drain(1)]
 
 
+def test_an_update_ends_with_a_replica_that_fails_for_good_and_leaves_the_others_as_they_are() -> None:
+    world = World(3)
+    world.settle()
+    world.plan = world.plan.updated()
+    assert world.step() == [Drain(0)]
+    world.die(0)
+    assert world.step() == [Start(0)]
+    world.plan = world.plan.ended(0, world.now, is_misuse=True)
+    assert (world.step(), world.plan.is_updating, world.plan.is_steady) == ([], False, True)
+    del world.processes[0]
+    world.plan = world.plan.updated()
+    assert world.step() == [Start(0)]
+    world.settle()
+    assert [each.round for each in world.plan.replicas.values()] == [2, 2, 2]
+
+
 @pytest.mark.parametrize(("wanted", "commands"), [(3, [Drain(4), Drain(3)]), (6, [Start(5)])])
 def test_the_last_replicas_come_and_go_with_the_size(wanted: int, commands: list[Start | Drain | Kill]) -> None:
     world = World(5)

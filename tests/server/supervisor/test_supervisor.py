@@ -82,12 +82,12 @@ class Fleet:
         self.now = 0.0
         self.said: list[str] = []
         self.replicas: list[FakeReplica] = []
-        self._codes = list(codes)
+        self.codes = list(codes)
         self.supervisor = Supervisor(self._start, bounds, self.said.append, lambda: self.now)
         self.running = asyncio.create_task(self.supervisor.run())
 
     def _start(self, number: int) -> FakeReplica:
-        self.replicas.append(FakeReplica(number, self._codes.pop(0) if self._codes else None))
+        self.replicas.append(FakeReplica(number, self.codes.pop(0) if self.codes else None))
         return self.replicas[-1]
 
     async def until(self, done: Callable[[], object]) -> None:
@@ -202,6 +202,22 @@ async def test_an_update_replaces_one_after_another_and_leaves_it_out_first() ->
     await fleet.until(lambda: "outriderd: all replicas are replaced" in fleet.said)
     assert [each.address.port for each in fleet.replicas] == [7070, 7071, 7070, 7071]
     assert [each.drains for each in fleet.replicas] == [1, 1, 0, 0]
+    await fleet.ended()
+
+
+async def test_an_update_ends_with_a_replica_that_fails_and_the_fleet_grows_with_its_load_again() -> None:
+    fleet = Fleet(Bounds(2, 4, 8))
+    await fleet.is_ready()
+    fleet.codes = [MISUSE]
+    fleet.supervisor.update()
+    await fleet.until(lambda: len(fleet.replicas) == 3 and fleet.replicas[2].is_closed)
+    assert fleet.said[-1] == "outriderd: the update ends here; replicas that it has not reached stay as they are"
+    assert not json.loads((await fleet.supervisor.health()).content)["updating"]
+    await fleet.reads_loads(2, LOAD_INTERVAL_S)
+    await fleet.until(lambda: len(fleet.replicas) == 4)
+    assert [each.drains for each in fleet.replicas] == [1, 0, 0, 0]
+    fleet.supervisor.update()
+    await fleet.until(lambda: "outriderd: all replicas are replaced" in fleet.said)
     await fleet.ended()
 
 

@@ -38,7 +38,7 @@ from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.scheduled_tokens import PassResult, Replies, ScheduledTokens
 from common.protocol.selection import LevelGain, likeliest
-from common.protocol.state_feed import Span, StateFeed
+from common.protocol.state_feed import Span, StateFeed, feed_for
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import TokenTree
@@ -315,7 +315,7 @@ class ServerSession:
 
     def _new_feed(self, wanted: StateRequest | None) -> StateFeed | None:
         """None where no draft state is wanted; `check_open` has refused what cannot be had."""
-        feed = None if wanted is None else StateFeed(self._terms.state_kinds(wanted), wanted.dtype)
+        feed = None if wanted is None else feed_for(wanted, self._terms.state_kinds(wanted))
         self._state_request, self._can_feed = wanted, feed is not None
         return feed
 

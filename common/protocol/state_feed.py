@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from common.protocol.draft_state import FIRST_POSITIONS, StateKind, raw_bytes
+from common.protocol.draft_state import FIRST_POSITIONS, KEY_VALUES, StateKind, raw_bytes
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.interval_set import Interval, IntervalSet
+from common.protocol.messages import StateRequest
 from common.protocol.state_window import StateWindow
 
 FRAME_BYTES = 16 * 1024
@@ -130,6 +131,12 @@ class StateFeed:
                 self._pending[span.kind].add(span.start, span.start + span.count)
         self._claimed.clear()
         self._epoch += 1
+
+
+def feed_for(wanted: StateRequest, kinds: Sequence[StateKind]) -> StateFeed:
+    """The feed of the `kinds` that a client wants."""
+    later = [kind for kind in kinds if wanted.later and kind.name == KEY_VALUES]
+    return StateFeed(kinds, wanted.dtype, later=later)
 
 
 def _newest(intervals: Intervals, most: int) -> Interval:

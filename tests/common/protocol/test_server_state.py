@@ -1,10 +1,14 @@
 """Which draft state a server's session sends, and when."""
 
+from dataclasses import replace
+
 import pytest
 
+from common.protocol.draft_state import raw_bytes
 from common.protocol.errors import PeerError
 from common.protocol.messages import Cancel, Extend, FailureCode, State, StateAck, StateRequest
 from common.protocol.server_session import ServerSession
+from common.protocol.state_window import FIRST_WINDOW_BYTES
 from common.protocol.terms import no_state
 from tests.common.protocol.fakes import REQUEST, terms
 from tests.common.protocol.test_server_session import SETTINGS, open_frame, run_pass, session
@@ -34,6 +38,18 @@ def test_draft_state_follows_what_was_processed_and_never_the_newest_token():
     assert feed(server) == []
     run_pass(server, [5])
     assert [(frame.kind, frame.start, frame.count) for frame in feed(server)] == [("lsa", 3, 1), ("kv", 3, 1)]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_key_values_that_can_wait_leave_half_of_the_window_to_what_is_wanted_now(later):
+    server = ServerSession(open_frame((1, 2, 3) * 4, state=replace(REQUEST, later=later)), terms(), 0.0)
+    run_pass(server, [4])
+    sent = {"lsa": 0, "kv": 0}
+    while (span := server.next_span()) is not None:
+        payload = bytes(raw_bytes("int8", (span.count, *span.kind.shape)))
+        sent[span.kind.name] += len(server.state_frame(span, payload, 1.0).payload)
+    assert sent["lsa"] > 0
+    assert (sum(sent.values()) <= FIRST_WINDOW_BYTES / 2) == later
 
 
 def test_a_session_that_asks_for_no_state_gets_none():

@@ -35,6 +35,7 @@ from netem.experiments.speed.testbed import Testbed, TokenPrompts, open_testbed
 from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
 from netem.virtual.server import PACE
+from netem.virtual.stream import HANDLING_S
 
 FULL = Workload(prompts=4, tokens=96)
 QUICK = Workload(prompts=1, tokens=24)
@@ -214,7 +215,8 @@ def make_report(
         remarks=(
             "Predicted from the acceptance rate a alone, with chains of g tokens: accept length (1 - a^(g+1)) / "
             f"(1 - a), speed-up that over gc + 1, where a drafted token takes c = {COST_OF_A_LEVEL:.3f} of a pass "
-            "(Leviathan et al. 2023). Both assume that every token is accepted with the same chance, independently.",
+            "(Leviathan et al. 2023). Both assume that every token is accepted with the same chance, independently. A "
+            f"round's two messages, {2000 * HANDLING_S:g} ms, are not in them.",
             "The acceptance rate is read off both models' probabilities along the same answers, one forward of each: "
             "'greedy' counts where both have the same likeliest token, 'speculative' is the mean of sum(min(p, q)) at "
             f"temperature 1, where drafters draw from q: their {DRAWN_FROM} likeliest tokens, probabilities to the "

@@ -82,14 +82,14 @@ class Client:
     choice: DraftChoice
     round_trip: float  # seconds, of a call on a connection that stands; infinite if the server was not reached
     hitch: str = ""  # why it was not reached, if it is there
-    others: tuple[tuple[BundleManifest, Path], ...] = ()  # bundles of drafts beside this one
+    others: tuple[tuple[BundleManifest, Path], ...] = ()  # bundles of drafts beside this one, and of one that stands in
 
     @property
     def draft(self) -> str:
         """The names of what drafts, as `--draft` takes them: of draft models, and of kinds that need none."""
         kind = self.choice.kind(self.manifest)
         first = kind if kind in STATELESS_KINDS else self.manifest.draft
-        return "+".join((first, *(manifest.draft for manifest, _ in self.others), *self.choice.beside))
+        return "+".join((first, *self.choice.other_bundles, *self.choice.beside))
 
     @property
     def was_reached(self) -> bool:
@@ -222,12 +222,13 @@ def _manifest_of(description: ServerDescription, choice: DraftChoice, cache: Pat
 
 
 def each_bundle(description: ServerDescription, choice: DraftChoice) -> list[DraftChoice]:
-    """The choice of each bundle, that of the draft beside which the others draft first; for `auto` of every draft model
-    that the server offers."""
+    """The choice of each bundle: of the draft beside which the others draft, these, and what stands in; for `auto` of
+    every draft model that the server offers."""
     if choice.draft == AUTO:
         models = [each.draft for each in description.bundles if each.kind not in STATELESS_KINDS]
         return [replace(choice, draft=name) for name in models]
-    return [choice, *(replace(choice, draft=name) for name in choice.other_bundles)]
+    further = [*choice.other_bundles, *([choice.stand_in] if choice.stand_in else [])]
+    return [choice, *(replace(choice, draft=name) for name in further)]
 
 
 def check_together(description: ServerDescription, choice: DraftChoice) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from client.errors import BundleError
 from common.bundle import BundleManifest
 from common.draft_kinds import LOOKUP, STATELESS_KINDS
 from common.drafters.deepening import DeepeningDrafter
+from common.drafters.drafter import Drafter
+from common.drafters.stand_in import StandInDrafter
 from common.programs.machine import device_named
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
@@ -40,7 +43,8 @@ _UNREACHED_ROUND_TRIP_S = 60.0
 class DraftChoice:
     """What drafts and on what, for the target of the name `model`, empty for the server's first. `draft` is None for
     that target's first, and may name several that draft into one tree, as in `moa+lookup`; `AUTO` is to be settled
-    before (`fastest_draft.py`). `threads` is 0 to leave them to torch. A draft that needs draft state gets it in
+    before (`fastest_draft.py`), and may name a draft model as `stand_in` then, which answers what the server has not
+    read while the link is down. `threads` is 0 to leave them to torch. A draft that needs draft state gets it in
     numbers of the dtype `state`, None for that of the draft, and runs the target's last `layers` itself; None chooses
     as many as make answers fastest. `weights` is a mode of `common.weight_only.modes`."""
 
@@ -52,6 +56,7 @@ class DraftChoice:
     state: str | None = None
     weights: str = AS_IS
     model: str = ""
+    stand_in: str | None = None
 
     def __post_init__(self) -> None:
         """Raises MisuseError for a dtype in which no server sends state, a weights mode that does not exist, and drafts
@@ -108,9 +113,9 @@ class _Trial(Depth):
 
 @dataclass(frozen=True, slots=True)
 class DraftLoader:
-    """`bundle` is the directory of what `manifest` says, as of the `others` that draft beside it; sequences of the
-    target have `context` tokens at most, out of `vocab_size`; `round_trip` is in seconds, infinite if the server was
-    not reached."""
+    """`bundle` is the directory of what `manifest` says, as of the `others` that draft beside it or stand in; sequences
+    of the target have `context` tokens at most, out of `vocab_size`; `round_trip` is in seconds, infinite if the server
+    was not reached."""
 
     bundle: Path
     manifest: BundleManifest
@@ -128,9 +133,26 @@ class DraftLoader:
     def load(self) -> "DrafterFactory":
         """Loads the weights. Returns a factory that makes drafters for any number of conversations on them. Raises
         OutriderError if they cannot be loaded."""
-        if self.choice.layers is None and not self.others:
-            return self._load_fastest()
-        return self._load(self.choice.layers or 0)
+        is_open = self.choice.layers is None and not self._beside
+        make = self._load_fastest() if is_open else self._load(self.choice.layers or 0)
+        stand_in = next((other for other in self.others if other[0].draft == self.choice.stand_in), None)
+        return make if stand_in is None else self._with_stand_in(make, *stand_in)
+
+    @property
+    def _beside(self) -> list[tuple[BundleManifest, Path]]:
+        return [other for other in self.others if other[0].draft in self.choice.other_bundles]
+
+    def _with_stand_in(self, make: "DrafterFactory", manifest: BundleManifest, bundle: Path) -> "DrafterFactory":
+        """Its weights are loaded once a conversation needs it, at the deepest that fits then."""
+        choice = replace(self.choice, draft=manifest.draft, stand_in=None)
+        loader = replace(self, bundle=bundle, manifest=manifest, choice=choice, others=())
+        deepest = cache(lambda: loader._load_deepest(loader.worth()))
+
+        def load_stand_in() -> Drafter | None:
+            loaded = deepest()
+            return None if loaded is None else loaded[1]()
+
+        return lambda: StandInDrafter(make(), load_stand_in)
 
     def _load(self, layers: int) -> "DrafterFactory":
         from common.drafters.load import load_draft_model
@@ -142,9 +164,9 @@ class DraftLoader:
         site = self._site(self.bundle, self.manifest, layers)
         bounds = replace(site, request=replace(site.request, layers=0))
         beside = [(kind, bounds) for kind in self.choice.beside]
-        beside += [(manifest.kind, self._site(bundle, manifest, 0)) for manifest, bundle in self.others]
+        beside += [(manifest.kind, self._site(bundle, manifest, 0)) for manifest, bundle in self._beside]
         with ExitStack() as stack:
-            for manifest, bundle in ((self.manifest, self.bundle), *self.others):
+            for manifest, bundle in ((self.manifest, self.bundle), *self._beside):
                 stack.enter_context(_reporting_damage(bundle, manifest))
             return load_draft_model(self.choice.kind(self.manifest), site, beside)
 

@@ -24,13 +24,18 @@ class Compared(Depth):
 def fastest(compared: Iterable[Compared], round_trip: float) -> str:
     """What drafts fastest over a link with this round trip, in seconds, as `--draft` names it. `lookup` beside it costs
     nothing, and pays where text repeats."""
-    return f"{best_depth(compared, round_trip).draft}+{LOOKUP}"
+    return _beside_lookup(best_depth(compared, round_trip))
+
+
+def _beside_lookup(best: Compared) -> str:
+    return f"{best.draft}+{LOOKUP}"
 
 
 def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTimes) -> DraftChoice:
     """The choice with the draft model of these `loaders` by which a streaming answer comes fastest over their link, in
     the place of `auto`, and `lookup` beside it. Those that nobody has measured after training or that cannot be timed
-    are left out, and the server's first is taken where all are.
+    are left out, and the server's first is taken where all are. Where the one that is taken runs no layers of the
+    target, the one that runs most stands in while the link is down.
 
     Raises OutriderError where a bundle is damaged.
     """
@@ -39,8 +44,15 @@ def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTime
         return replace(choice, draft=None)
     if not all(each.worth.long_rounds for each in compared):  # compare by what was measured of all
         compared = [replace(each, worth=replace(each.worth, long_rounds=())) for each in compared]
+    best = best_depth(compared, loaders[0].compared_round_trip)
     # Its depth is chosen again when it is loaded, so that it has a deeper one for an outage.
-    return replace(choice, draft=fastest(compared, loaders[0].compared_round_trip))
+    return replace(choice, draft=_beside_lookup(best), stand_in=_stand_in(loaders, best.draft))
+
+
+def _stand_in(loaders: Sequence[DraftLoader], taken: str) -> str | None:
+    depths = {each.manifest.draft: max(each.worth(), default=0) for each in loaders if each.choice.layers is None}
+    deepest = max(depths, key=depths.__getitem__, default=taken)
+    return deepest if depths.get(deepest) and not depths[taken] else None
 
 
 def _compared(loader: DraftLoader, times: LevelTimes) -> Iterator[Compared]:

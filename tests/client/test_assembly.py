@@ -57,6 +57,13 @@ def test_all_that_draft_together_are_named():
     assert merged.draft == "ours+small+lookup"
 
 
+def test_what_stands_in_has_a_bundle_of_its_own_and_is_not_named_among_what_drafts():
+    choice = DraftChoice("hydra+lookup", stand_in="moa")
+    assert [each.bundle for each in each_bundle(OFFERING, choice)] == ["hydra", "moa"]
+    one, other = (make_manifest(name, name, "f", []) for name in ("hydra", "moa"))
+    assert replace(client(choice), manifest=one, others=((other, Path()),)).draft == "hydra+lookup"
+
+
 def test_auto_is_named_alone():
     with pytest.raises(MisuseError, match="write --draft auto"):
         DraftChoice("auto+lookup")

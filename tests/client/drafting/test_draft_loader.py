@@ -21,6 +21,7 @@ from common.drafters.drafter import Drafter
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
+from common.protocol.views import TreeView
 from common.weight_only.modes import AS_IS
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
@@ -130,6 +131,19 @@ def test_a_draft_that_runs_no_layers_needs_no_choice(tmp_path, target, measured)
     if measured:
         note_lengths(directory, measured)
     assert loader(directory, "eagle").load()().state.layers == 0
+
+
+def test_a_stand_in_answers_at_its_deepest_what_the_server_has_not_read(tmp_path, target, bundle, timed):
+    directory = make_eagle_draft(tmp_path / "eagle", target)
+    write_tail(target, 0, directory / TAIL_FOLDER)
+    note_lengths(bundle, {0: 2.0, 1: 2.2, 3: 2.5})
+    stand_in = make_manifest("moa", "moa", "f", []), bundle
+    choice = replace(ANY, draft="eagle", stand_in="moa")
+    drafter = replace(loader(directory, "eagle"), choice=choice, others=(stand_in,)).load()()
+    unread = TreeView(tuple(range(20)), (), alone=True, prompt_length=20)
+    assert drafter.state == StateRequest("eagle", 0, "int8")
+    assert drafter.draft(unread) == loader(bundle)._load(3)().draft(unread)
+    assert drafter.draft(replace(unread, alone=False)) == loader(directory, "eagle").load()().draft(unread)
 
 
 def test_what_was_measured_is_read_as_it_was_noted(bundle):

@@ -1,0 +1,49 @@
+"""Another draft stands in while the link is down, where the server has not read the question: no draft state of it has
+come, so that a draft which lives on that knows next to nothing of what it should answer. The one that stands in runs
+layers of the target, and reads the question itself.
+
+It may know views and positions, not how either draft computes.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from common.drafters.best_first import Expansion
+from common.drafters.drafter import Drafter, Judging
+from common.protocol.messages import State, StateRequest
+from common.protocol.prefix import common_prefix
+from common.protocol.views import Proposal, TreeView
+
+_NOTHING = -1
+
+
+class StandInDrafter:
+    def __init__(self, main: Drafter, load_stand_in: Callable[[], Drafter | None]):
+        """`load_stand_in` is called once, when the draft that it loads is needed; None where it does not fit."""
+        self.kind = main.kind
+        self.state: StateRequest | None = main.state
+        self.expansion: Expansion = main.expansion
+        self.judged = TreeView((), ())
+        self._main, self._load_stand_in = main, cache(load_stand_in)
+        self._owed: list[State] = []
+        self._newest = _NOTHING  # the last position whose draft state has arrived
+        self._tokens: tuple[int, ...] = ()  # committed by the target
+
+    def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
+        judged = view.tokens[: len(view.tokens) - view.provisional]
+        keep = common_prefix(self._tokens, judged)
+        if keep < len(self._tokens):
+            self._newest = min(self._newest, keep - 1)
+        self._tokens = judged
+        self._newest = max([self._newest, *(state.start + state.count - 1 for state in states)])
+        self._owed += states
+        is_unread = view.alone and self._newest < view.prompt_length - 1
+        stand_in = self._load_stand_in() if is_unread else None
+        if stand_in is None:
+            chosen, came, self._owed = self._main, self._owed, []
+        else:
+            chosen, came = stand_in, []
+        chosen.expansion = self.expansion
+        proposals = chosen.draft(view, came)
+        self.judged = chosen.judged if isinstance(chosen, Judging) else view
+        return proposals

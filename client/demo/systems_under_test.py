@@ -29,9 +29,11 @@ _BEST_ROUND_LEVELS = 16
 SYSTEMS: Mapping[str, Policy] = {
     "cloud": CLOUD,
     "lockstep": replace(LOCKSTEP, round_levels=_BEST_ROUND_LEVELS),
+    "server-side": replace(CLOUD, idle="colocated"),
     "outrider": STREAM,
 }
-"""The demo's systems by name, as policies of one client; the first is what the others are compared with."""
+"""The demo's systems by name, as policies of one client; the first is what the others are compared with. `server-side`
+is speculation beside the target, where nothing is drafted on the laptop."""
 
 _WARM_UP_PROMPT = "Hello."
 _WARM_UP_TOKENS = 4

@@ -113,10 +113,12 @@ class MergedDrafter:
         committed any more."""
         keep = common_prefix(self._tokens, view.tokens)
         behind = view.tokens[keep:] if keep == len(self._tokens) else ()
-        if behind:
-            self._learn_trust(behind)
-        for count in range(1, len(behind) + 1):
-            for member in self._proposed_by.get(behind[:count], ()):
+        # What was written alone says nothing of what the target would have chosen.
+        committed = behind[: max(0, len(behind) - view.provisional)]
+        if committed:
+            self._learn_trust(committed)
+        for count in range(1, len(committed) + 1):
+            for member in self._proposed_by.get(committed[:count], ()):
                 self.committed[member] += 1
         self._proposed_by = {
             path[len(behind) :]: members

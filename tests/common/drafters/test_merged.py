@@ -120,6 +120,16 @@ def test_a_guest_is_trusted_as_far_as_it_was_right_where_the_host_proposed_somet
     assert growing.session.view().nodes[0].logp == pytest.approx(HALF if preferred == 5 else math.log(0.3))
 
 
+def test_what_a_draft_wrote_alone_teaches_nothing_of_the_target():
+    members = Scripted("moa", {(4,): math.log(0.3)}), Scripted("lookup", {(5,): HALF})
+    merged = MergedDrafter(members)
+    merged.expansion = Expansion(nodes=1)
+    for _ in range(20):
+        assert paths_of(merged.draft(ROOT)).keys() == {(4,)}
+        merged.draft(TreeView((*ROOT.tokens, 5), (), alone=True, provisional=1))
+    assert merged.committed == [0, 0]
+
+
 def test_what_is_too_unlikely_for_the_host_is_left_for_later_unless_what_is_proposed_fills_the_tree():
     chances = {(token,): -float(token) for token in range(1, 9)}
     for nodes, taken in (20, 5), (9, 5), (8, 8), (7, 7):

@@ -144,12 +144,13 @@ class MergedDrafter:
         such proposals were right."""
         distrust = min(0.0, math.log(self._right / self._claimed))
         judged = {path[:-1] for path, proposers in self._proposed_by.items() if host in proposers}
-        distrusted: dict[tuple[int, Path], float] = {}
+        # By path, for what hangs from a node, whoever proposed it, may not come before it.
+        distrusted: dict[Path, float] = {}
         weighed: list[_Candidate] = []
         for each in candidates:
-            above = distrusted.get((each.member, each.path[:-1]), 0.0)
+            above = distrusted.get(each.path[:-1], 0.0)
             is_beside = each.path[:-1] in judged and self._is_guests(each.path, host)
-            less = distrusted[each.member, each.path] = above + distrust if is_beside else above
+            less = distrusted[each.path] = above + distrust if is_beside else above
             weighed.append(replace(each, worth=each.logp + less))
         return weighed
 

@@ -130,6 +130,13 @@ def test_what_a_draft_wrote_alone_teaches_nothing_of_the_target():
     assert merged.committed == [0, 0]
 
 
+def test_what_hangs_from_a_guests_node_comes_behind_it_whoever_proposes_it():
+    host, guest = Scripted("moa", {(4,): HALF}), Scripted("hydra", {(9,): HALF})
+    merged = MergedDrafter([host, guest], [Scripted("lookup", {(9, 1): HALF / 2})])
+    merged.expansion = ROOMY
+    assert paths_of(merged.draft(ROOT)).keys() == {(4,), (9,), (9, 1)}
+
+
 def test_what_is_too_unlikely_for_the_host_is_left_for_later_unless_what_is_proposed_fills_the_tree():
     chances = {(token,): -float(token) for token in range(1, 9)}
     for nodes, taken in (20, 5), (9, 5), (8, 8), (7, 7):

@@ -90,9 +90,10 @@ def test_bounds_hold_and_guests_have_their_share(nodes):
     assert first.expansion.nodes == nodes
 
 
-def test_a_guest_that_is_too_unlikely_is_left_out():
-    merged = MergedDrafter([Scripted("moa", {}), Scripted("lookup", {(4,): HALF, (4, 5): 20 * HALF})])
-    merged.expansion = Expansion(least_probability=0.01)
+@pytest.mark.parametrize("nodes", [64, 320])
+def test_a_guest_that_is_too_unlikely_is_left_out(nodes):
+    merged = MergedDrafter([Scripted("moa", {}), Scripted("lookup", {(4,): HALF, (4, 5): math.log(0.04)})])
+    merged.expansion = Expansion(nodes=nodes, least_probability=0.01)
     assert list(paths_of(merged.draft(ROOT))) == [(4,)]
 
 
@@ -105,19 +106,31 @@ def test_a_guest_needs_more_reason_in_a_small_tree_beside_a_host_that_fills_it(n
         assert ((9,) in paths_of(merged.draft(ROOT))) == is_taken
 
 
-@pytest.mark.parametrize(("chosen", "preferred"), [([4, 5], 5), ([4, 4], 4)])
-def test_a_guest_is_trusted_as_far_as_it_was_right_where_the_host_proposed_something_else(chosen, preferred):
-    members = Scripted("moa", {(4,): math.log(0.3)}), Scripted("lookup", {(5,): HALF})
-    growing = Growing(MergedDrafter(members), [1, 2, 3], 300)
+@pytest.mark.parametrize(
+    ("guests", "commits", "preferred"),
+    [
+        ({(5,): 0.5}, [[4], [5]], 5),
+        ({(5,): 0.5}, [[4], [4]], 4),
+        ({(5,): 0.2}, [[4], [5]], 4),
+        ({(5,): 0.5, (6,): 0.01, (6, 7): 0.9}, [[4], [4], [6, 1]], 5),
+        ({(5,): 0.5, (4, 7): 0.5}, [[4], [5]], 5),
+    ],
+    ids=["right", "wrong", "not more than it claims", "not where the host says nothing", "not before the target chose"],
+)
+def test_a_guest_is_trusted_as_far_as_it_was_right_where_the_host_proposed_something_else(guests, commits, preferred):
+    host = {(4,): math.log(0.3), (4, 8): math.log(0.3)}
+    guest = Scripted("lookup", {path: math.log(claimed) for path, claimed in guests.items()})
+    growing = Growing(MergedDrafter([Scripted("moa", host)], [guest]), [1, 2, 3], 300)
     growing.drafter.expansion = Expansion(nodes=1)
     growing.draft()
     assert [node.token for node in growing.session.view().nodes] == [4]  # at first it is trusted less than it claims
-    for token in 20 * chosen:
-        growing.commit([token])
+    for tokens in 20 * commits:
+        growing.commit(tokens)
         growing.draft()
     assert [node.token for node in growing.session.view().nodes] == [preferred]
     # Only room is given by trust: the target is told what the guest itself thinks.
-    assert growing.session.view().nodes[0].logp == pytest.approx(HALF if preferred == 5 else math.log(0.3))
+    logp = math.log(0.5 if preferred == 5 else 0.3)
+    assert growing.session.view().nodes[0].logp == pytest.approx(logp)
 
 
 def test_what_a_draft_wrote_alone_teaches_nothing_of_the_target():

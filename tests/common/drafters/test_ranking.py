@@ -1,5 +1,7 @@
 """What a drafter proposes under each rule: logits are processed as the target processes its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -115,14 +117,22 @@ def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sa
         assert offered[0][0] == target.choice(0)
 
 
+class EveryOther:
+    """Which tokens it allows depends on how long the answer is."""
+
+    def allowed(self, answer):
+        return np.arange(VOCABULARY) % 2 == len(answer) % 2
+
+
 @samplings
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "typical", "speculative"])
 def test_a_ranking_for_other_columns_offers_what_one_that_was_made_for_them_offers(rule, sampling):
-    sampling = LIKELIEST if rule == "greedy" else sampling
-    logits = some_logits(len(COLUMNS))
+    sampling = replace(LIKELIEST if rule == "greedy" else sampling, presence_penalty=2.0, logit_bias=((3, 1.0),))
+    view = TreeView((1,), (), rule, sampling, prompt_length=1, constraint=EveryOther())
+    logits, kept = some_logits(len(COLUMNS)), torch.tensor(COLUMNS)
     theirs, anew = (
         [getattr(offer, "candidates", offer) for offer in each.offers(logits, POSITIONS, BEFORE)]
-        for each in (ranking(rule, sampling, columns=COLUMNS), ranking(rule, sampling).over(torch.tensor(COLUMNS)))
+        for each in (ranking_for(view, 6, kept, full_trust()), ranking_for(view, 6, None, full_trust()).over(kept))
     )
     assert anew == theirs
 

@@ -40,16 +40,23 @@ def test_draft_state_follows_what_was_processed_and_never_the_newest_token():
     assert [(frame.kind, frame.start, frame.count) for frame in feed(server)] == [("lsa", 3, 1), ("kv", 3, 1)]
 
 
-@pytest.mark.parametrize("later", [False, True])
-def test_key_values_that_can_wait_leave_half_of_the_window_to_what_is_wanted_now(later):
-    server = ServerSession(open_frame((1, 2, 3) * 4, state=replace(REQUEST, later=later)), terms(), 0.0)
+def sent_at_once(prompt, later):
+    """Bytes of each kind that leave before anything is acknowledged."""
+    server = ServerSession(open_frame(prompt, state=replace(REQUEST, later=later)), terms(), 0.0)
     run_pass(server, [4])
     sent = {"lsa": 0, "kv": 0}
     while (span := server.next_span()) is not None:
         payload = bytes(raw_bytes("int8", (span.count, *span.kind.shape)))
         sent[span.kind.name] += len(server.state_frame(span, payload, 1.0).payload)
+    return sent
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_key_values_that_can_wait_leave_half_of_the_window_to_what_is_wanted_now(later):
+    sent = sent_at_once((1, 2, 3) * 4, later)
     assert sent["lsa"] > 0
     assert (sum(sent.values()) <= FIRST_WINDOW_BYTES / 2) == later
+    assert (sent_at_once((1, 2, 3) * 8, later)["lsa"] > FIRST_WINDOW_BYTES / 2) == later
 
 
 def test_a_session_that_asks_for_no_state_gets_none():

@@ -59,18 +59,23 @@ def test_what_was_committed_meanwhile_goes_before_what_is_older():
     assert order_of(drain(feed, 43)) == [("lsa", 40, 43), ("lsa", 10, 25), ("lsa", 4, 10)]
 
 
-def test_what_can_wait_goes_where_nothing_else_does_and_leaves_half_the_window():
-    feed = StateFeed([LSA, KV], "int8", later=[KV])
-    spans = drain(feed, 8)
+def test_what_can_wait_goes_where_nothing_else_does():
+    spans = drain(StateFeed([KV, LSA], "int8", later=[KV]), 8)
     assert [name for name, _, _ in order_of(spans)] == ["lsa", "kv", "kv", "kv", "kv"]
     assert sorted(positions(spans, KV)) == list(range(8))
-    flying = 0
-    while (span := feed.next(200)) is not None:
+
+
+@pytest.mark.parametrize(("processed", "kinds"), [(10, ["lsa", "kv"]), (40, ["lsa"])])
+def test_what_can_wait_leaves_half_the_window_that_nothing_else_does(processed, kinds):
+    feed = StateFeed([KV, LSA], "int8", later=[KV])
+    flying = dict.fromkeys(kinds, 0)
+    while (span := feed.next(processed)) is not None:
         assert sent(feed, span)
-        flying += raw_bytes("int8", (span.count, *span.kind.shape))
-        if span.kind == KV:
-            assert flying <= FIRST_WINDOW_BYTES / 2 + FRAME_BYTES
-    assert positions([feed.next(200)] if feed.next(200) else [], LSA) == []
+        flying[span.kind.name] += raw_bytes("int8", (span.count, *span.kind.shape))
+    half = FIRST_WINDOW_BYTES / 2
+    assert all(flying.values())
+    assert (sum(flying.values()) <= half) == ("kv" in kinds)
+    assert positions(drain(feed, processed), LSA) == []
 
 
 def test_the_kind_with_the_newest_pending_position_goes_first_and_ties_go_by_request():

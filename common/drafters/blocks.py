@@ -28,10 +28,10 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Places `[B, E]` behind an anchor: the token behind `start` positions of the sequence and then `lead`, which ends
-    in it; an empty lead means the last of these positions. `newest_state`: the last position whose draft state it
-    knows. `tokens`, int64 `[K]`: those that it may propose (`shortlist`). `states`: recurrent ones by path, as far as
-    they were asked for."""
+    """Places `[B, ...]`, whatever its network keeps of each, behind an anchor: the token behind `start` positions of
+    the sequence and then `lead`, which ends in it; an empty lead means the last of these positions. `newest_state`: the
+    last position whose draft state it knows. `tokens`, int64 `[K]`: those that it may propose (`shortlist`). `states`:
+    recurrent ones by path, as far as they were asked for."""
 
     start: int
     lead: Path

@@ -156,21 +156,21 @@ class MergedDrafter:
 
     def _fitting(self, view: TreeView, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Each path once, parents first: what is worth most, as far as there is room."""
-        paths, host, room = view.paths, self._host, self.expansion.nodes
+        paths, host, most = view.paths, self._host, self.expansion.nodes
         known, taken = set(paths.values()), list[_Candidate]()
         guests = sum(self._is_guests(path, host) for path in paths.values())
         goes_ahead = any(each.member == host and each.proposal.parent < 0 for each in candidates)
-        of_node = math.log((_GUESTS_NODE_AHEAD if goes_ahead else _GUESTS_NODE) / max(room, 60))
+        of_node = math.log((_GUESTS_NODE_AHEAD if goes_ahead else _GUESTS_NODE) / max(most, 60))
         least = max(_GUESTS_LEAST, of_node, self.expansion.least_logp)
-        full = len(view.nodes) + len({each.path for each in candidates} - known) >= room
+        full = len(view.nodes) + len({each.path for each in candidates} - known) >= most
         # Stable: of those worth the same none comes before what it hangs from.
         for each in sorted(self._weighed(candidates, host), key=lambda each: -each.worth):
-            if len(view.nodes) + len(taken) >= room:
+            if len(view.nodes) + len(taken) >= most:
                 break
             if each.path in known or each.path[:-1] not in known:
                 continue
             if self._is_guests(each.path, host):
-                if guests >= _GUESTS_SHARE * room or each.worth < least:
+                if guests >= _GUESTS_SHARE * most or each.worth < least:
                     continue
                 guests += 1
             elif not full and each.logp < _HOSTS_LEAST:

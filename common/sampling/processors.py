@@ -58,7 +58,7 @@ class Processors:
                 self._bias = self._spread(*zip(*self._sampling.logit_bias, strict=True), like=scores)
             scores = scores + self._bias
         if self._penalty:
-            ids: Any = _aligned([self._places_of(tokens) for tokens in before], scores.device)
+            ids: Any = _aligned([self._distinct(tokens) for tokens in before], scores.device)
             scores = self._penalty(ids, scores)
         if self._sampling.presence_penalty or self._sampling.frequency_penalty:
             scores = scores - torch.stack([self._repeated(tokens, scores) for tokens in before])
@@ -71,6 +71,12 @@ class Processors:
     def _places_of(self, tokens: Sequence[int]) -> Sequence[int]:
         """Columns of tokens; one beyond the last for a token that has none, which transformers leaves alone."""
         return tokens if self._columns is None else [self._places.get(token, len(self._places)) for token in tokens]
+
+    def _distinct(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Columns of the tokens, each once, because every row of every level has the whole text."""
+        if self._columns is None:
+            return list(set(tokens))
+        return [self._places[token] for token in self._places.keys() & set(tokens)] or [len(self._places)]
 
     def _repeated(self, tokens: Sequence[int], like: torch.Tensor) -> torch.Tensor:
         """OpenAI's presence and frequency penalty of one row, `[columns]`."""

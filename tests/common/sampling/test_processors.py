@@ -110,6 +110,23 @@ def test_half_precision_is_processed_in_full():
     assert torch.equal(found, Processors(WAYS[-2])(logits.float(), BEFORE))
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [(None, {5, 7, 9}), ([9, 3, 5], {0, 2}), ([3, 4], {2})],
+    ids=["all", "kept", "none of them"],
+)
+def test_a_long_text_is_penalised_by_each_of_its_tokens_once(monkeypatch, columns, expected):
+    processors = Processors(
+        Sampling(repetition_penalty=1.3), columns=None if columns is None else torch.tensor(columns)
+    )
+    penalised = []
+    monkeypatch.setattr(processors, "_penalty", lambda ids, scores: penalised.append(ids.tolist()) or scores)
+    processors(torch.zeros(1, VOCABULARY if columns is None else len(columns)), [[7, 5, 9] * 1000])
+    ((row,),) = penalised
+    assert set(row) == expected
+    assert len(row) == len(expected)
+
+
 def test_at_temperature_0_only_the_penalty_is_left():
     logits = some_logits()
     filters = {"top_k": 3, "top_p": 0.2, "min_p": 0.9}

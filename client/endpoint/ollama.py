@@ -40,7 +40,7 @@ _WHOLE = ("top_k", "seed", "num_predict")
 
 _NAMES = {
     **{openai: f"options.{ollama}" for ollama, openai in _OPTIONS.items()},
-    "response_format.json_schema.schema": "format",
+    **dict.fromkeys(("response_format", "response_format.json_schema.schema"), "format"),
     "reasoning_effort": "think",
 }
 """Names of OpenAI's parameters in faults, and those that the body has."""

@@ -116,6 +116,8 @@ def test_a_prompt_goes_through_the_template_unless_it_is_raw():
         ({"messages": MESSAGES}, "model"),
         ({"model": "m", "messages": MESSAGES, "format": 3}, "format"),
         ({"model": "m", "messages": MESSAGES, "format": "yaml"}, "format"),
+        ({"model": "m", "messages": MESSAGES, "format": "\ud800"}, "format"),
+        ({"model": "m", "messages": MESSAGES, "format": {"title": "\ud800"}}, "format"),
         ({"model": "m", "messages": MESSAGES, "format": "json", "tools": [TOOL]}, "format"),
         ({"model": "m", "messages": [{**MESSAGES[0], "images": ["x"]}]}, "images"),
         ({"model": "m", "messages": MESSAGES, "options": 3}, "options"),

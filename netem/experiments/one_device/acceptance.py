@@ -79,6 +79,9 @@ class _RecordedPerturbed:
         self._offered.update((tuple(path), offer.candidates) for path, offer in zip(before, offers, strict=True))
         return offers
 
+    def over(self, columns: torch.Tensor) -> "_RecordedPerturbed":
+        return _RecordedPerturbed(self._ranking.over(columns), self._offered)
+
     def judged(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
         return self._ranking.judged(view, offers)
 
@@ -94,6 +97,9 @@ class _RecordedDrawn:
         self.needs_tokens = ranking.needs_tokens
         self.offers, self.learn, self.judged = ranking.offers, ranking.learn, ranking.judged
         self._ranking, self._groups = ranking, groups
+
+    def over(self, columns: torch.Tensor) -> "_RecordedDrawn":
+        return _RecordedDrawn(self._ranking.over(columns), self._groups)
 
     def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:
         paths = {0: view.tokens}

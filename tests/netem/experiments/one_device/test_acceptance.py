@@ -2,9 +2,13 @@ from math import exp
 
 import numpy as np
 import pytest
+import torch
 
+from common.drafters.best_first import Expansion
+from common.drafters.calibration import NoiseTrust
 from common.protocol.messages import Draw
-from common.protocol.views import Proposal
+from common.protocol.sampling import Sampling
+from common.protocol.views import Proposal, TreeView
 from netem.experiments.one_device.acceptance import OfferOutcomes, OfferRecorder, calibration_error, fit
 
 
@@ -44,3 +48,16 @@ def test_only_siblings_that_were_tried_on_the_answers_path_are_judged():
     assert outcomes.drawn["later"] == []
     # 5 had 2 of the 3 shares that were left.
     assert outcomes.drawn["second"][0][0] == pytest.approx(np.log(2))
+
+
+@pytest.mark.parametrize("rule", ["coupled", "speculative"])
+def test_what_is_offered_from_a_shortlist_is_judged_too(rule):
+    recorder, outcomes = OfferRecorder(), OfferOutcomes()
+    view = TreeView((7, 8), (), rule, Sampling(1.0, seed=3))
+    ranking = recorder.rank(view, 2, None, NoiseTrust())
+    offers = ranking.over(torch.tensor([5, 9])).offers(torch.tensor([[0.0, 1.0]]), [2], [view.tokens])
+    offered = [each.token for each in ranking.choose(view, dict(enumerate(offers)), Expansion(least_probability=1e-9))]
+    recorder.judge(view.tokens, [offered[0]], outcomes)
+    judged = outcomes.candidates if rule == "coupled" else outcomes.drawn["first"]
+    assert {5, 9} >= {*offered}
+    assert sum(is_committed for _, is_committed in judged) == 1

@@ -6,10 +6,10 @@ computes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter, Judging
+from common.drafters.owed import still_owed
 from common.protocol.draft_state import KEY_VALUES
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -59,7 +59,4 @@ class DeepeningDrafter:
         self._stated, self._deep = (
             {position for position in positions if position < keep} for positions in (self._stated, self._deep)
         )
-        for drafter, owed in self._owed.items():
-            self._owed[drafter] = [
-                replace(state, count=min(state.count, keep - state.start)) for state in owed if state.start < keep
-            ]
+        self._owed = {drafter: still_owed(owed, keep) for drafter, owed in self._owed.items()}

@@ -10,6 +10,7 @@ from functools import cache
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter, Judging
+from common.drafters.owed import still_owed
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
@@ -34,6 +35,7 @@ class StandInDrafter:
         keep = common_prefix(self._tokens, judged)
         if keep < len(self._tokens):
             self._newest = min(self._newest, keep - 1)
+            self._owed = still_owed(self._owed, keep)
         self._tokens = judged
         self._newest = max([self._newest, *(state.start + state.count - 1 for state in states)])
         self._owed += states

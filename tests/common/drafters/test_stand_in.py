@@ -22,6 +22,7 @@ class Draft:
 
     def draft(self, view, states=()):
         self.came += [state.start for state in states]
+        self.positions = [state.start + place for state in states for place in range(state.count)]
         return [Proposal(0, self.token, -1.0)]
 
 
@@ -91,6 +92,12 @@ def test_the_main_one_gets_all_state_even_what_came_while_the_other_wrote(scene)
     scene.who(11, 10, state(5, 5))
     assert scene.main.came == [0, 3, 5]
     assert scene.other.came == []
+
+
+def test_state_of_what_was_rewritten_meanwhile_reaches_nobody(scene):
+    scene.who(30, 30, state(0, 4), state(20, 5), alone=True)
+    scene.drafter.draft(TreeView((0, 1, 2, 7, 8), (), prompt_length=5))
+    assert scene.main.positions == [0, 1, 2]
 
 
 def test_where_the_other_does_not_fit_the_main_one_writes_and_it_is_not_tried_again():

@@ -24,7 +24,7 @@ from common.drafters.drafter import Drafter
 from common.drafters.stand_in import StandInDrafter
 from common.programs.machine import device_named
 from common.protocol.draft_state import WIRE_DTYPES
-from common.protocol.errors import MisuseError
+from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
 from common.weight_only.modes import AS_IS, check_weights
 
@@ -149,7 +149,10 @@ class DraftLoader:
         deepest = cache(lambda: loader._load_deepest(loader.worth()))
 
         def load_stand_in() -> Drafter | None:
-            loaded = deepest()
+            try:
+                loaded = deepest()
+            except OutriderError:
+                return None  # nobody asked for it, and the other can write
             return None if loaded is None else loaded[1]()
 
         return lambda: StandInDrafter(make(), load_stand_in)

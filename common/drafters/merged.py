@@ -35,6 +35,10 @@ small tree, and beside a host that goes several tokens ahead, which fills it by 
 _FIRST_CLAIMS, _FIRST_TRUST = 4.0, 0.3
 """What guests are trusted before the target has judged any: so much of the first so many tokens that they claim."""
 
+_MEMORY, _LEAST_RIGHT = 0.99, 1e-3
+"""The weight that remains of what was learnt after each position at which the target chose between guests and host, for
+the text of a conversation changes; and the least that is remembered of right guesses."""
+
 _UNJOINED_LEAST = math.log(0.5)
 """The least log-probability of a guest's picked sibling below a node where the host proposes none now, for it can add
 none later."""
@@ -135,9 +139,11 @@ class MergedDrafter:
                 siblings.setdefault(path[:-1], []).append(path)
         for paths in siblings.values():
             guests = [path for path in paths if self._is_guests(path, host)]
-            if len(guests) < len(paths):
-                self._claimed += sum(max(self._proposed_by[path].values()) for path in guests)
-                self._right += sum(path == committed[: len(path)] for path in guests)
+            if guests and len(guests) < len(paths):
+                claimed = sum(max(self._proposed_by[path].values()) for path in guests)
+                right = sum(path == committed[: len(path)] for path in guests)
+                self._claimed = _MEMORY * self._claimed + claimed
+                self._right = max(_LEAST_RIGHT, _MEMORY * self._right + right)
 
     def _weighed(self, candidates: Sequence[_Candidate], host: int) -> list[_Candidate]:
         """With what each is worth: a guest's beside proposals of the host, and what hangs from it, is trusted as far as

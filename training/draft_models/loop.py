@@ -224,7 +224,8 @@ def nothing() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Yields a function that returns whether Ctrl-C was pressed; the second Ctrl-C raises `KeyboardInterrupt`."""
+    """Yields a function that returns whether Ctrl-C was pressed or the process told to end (SIGTERM); the second time
+    raises `KeyboardInterrupt`."""
     interrupted = threading.Event()
 
     def interrupt(number: int, frame: Any) -> None:
@@ -236,11 +237,12 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupted.is_set
         return
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interrupted.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def means(taken: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:

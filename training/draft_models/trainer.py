@@ -227,6 +227,8 @@ class TrainingRun:
         identity = self.identity()
         found = self.folder.stored(identity)
         if found is not None:
+            if not self.folder.checkpoint.exists():
+                show(f"{self.folder.path} has no checkpoint yet, so the run begins again")
             return RunPlan(found["planned_steps"], found["measure_every"])
         settings, per_step = self.settings, self.settings.accumulate * self.workers.count
         steps = settings.steps or max(FEWEST_STEPS, EPOCHS * self.feed.batches_per_epoch // per_step)

@@ -146,6 +146,17 @@ def test_a_stand_in_answers_at_its_deepest_what_the_server_has_not_read(tmp_path
     assert drafter.draft(replace(unread, alone=False)) == loader(directory, "eagle").load()().draft(unread)
 
 
+def test_where_a_stand_in_cannot_be_loaded_the_other_writes(tmp_path, target, bundle, timed):
+    directory = make_eagle_draft(tmp_path / "eagle", target)
+    write_tail(target, 0, directory / TAIL_FOLDER)
+    note_lengths(bundle, {0: 2.0, 3: 2.5})
+    (bundle / "model.safetensors").write_bytes(b"damaged")
+    choice, stand_in = replace(ANY, draft="eagle", stand_in="moa"), (make_manifest("moa", "moa", "f", []), bundle)
+    drafter = replace(loader(directory, "eagle"), choice=choice, others=(stand_in,)).load()()
+    unread = TreeView(tuple(range(20)), (), alone=True, prompt_length=20)
+    assert drafter.draft(unread) == loader(directory, "eagle").load()().draft(unread)
+
+
 def test_what_was_measured_is_read_as_it_was_noted(bundle):
     assert read_worth(bundle) == {}
     note_worth(bundle, {0: Worth(2.03125, 1.5), 3: Worth(2.5)})

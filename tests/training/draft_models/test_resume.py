@@ -60,3 +60,12 @@ def test_a_killed_run_continues_exactly(
     # The log holds times: steps that were done again would say others.
     assert [old == new for old, new in zip(log_before, log, strict=False)] == [n < saved for n in range(last_step)]
     assert not WorkFolder(killed).checkpoint.exists()
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs, killed = make_inputs(tmp_path), tmp_path / "killed"
+    kill_behind_step(1, inputs, killed)
+    train_here(monkeypatch, arguments(inputs, killed, resume=True))
+    assert "no checkpoint yet, so the run begins again" in " ".join(capsys.readouterr().err.split())

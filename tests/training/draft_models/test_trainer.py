@@ -259,19 +259,22 @@ def test_other_failures_are_not_called_memory(settings: TrainSettings) -> None:
         Ran(settings, loss=lose)
 
 
-def test_ctrl_c_ends_after_the_step_with_a_checkpoint(settings: TrainSettings, tmp_path: Path) -> None:
-    plain, before = FakeRecipe.loss, signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_end_after_the_step_with_a_checkpoint(
+    settings: TrainSettings, tmp_path: Path, number: signal.Signals
+) -> None:
+    plain, before = FakeRecipe.loss, signal.getsignal(number)
 
     class Interrupted(FakeRecipe):
         def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
             if moment.step == 3:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
             return plain(self, batch, features, moment)
 
     with pytest.raises(KeyboardInterrupt), TrainingBar(Console(file=io.StringIO())) as bar:
         train_draft(settings, Interrupted, bar)
     assert torch.load(WorkFolder(settings.out).checkpoint, weights_only=True)["progress"]["step"] == 4
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
     resumed = Ran(replace(settings, resume=True))
     assert equal(weights(resumed.out), weights(Ran(replace(settings, out=tmp_path / "through")).out))
     log = [json.loads(line) for line in WorkFolder(settings.out).log.read_text().splitlines()]

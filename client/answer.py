@@ -26,7 +26,6 @@ class Answer:
     overrun_levels: int = 0  # of these, that took longer than the stated pace
     failure: str = ""  # why the answer broke off
     note: str = ""  # what a person should know of an answer that is whole
-    accepted_unverified: int = 0  # of the tokens, those of the draft that became final without verification
     private: bool = False  # drafted on this machine alone, because the server must not see what it follows
 
 
@@ -55,7 +54,7 @@ class AnswerRecord:
             seconds=seconds,
             tokens_per_second=per(tokens, seconds),
             ttft_seconds=self.meter.ttft,
-            accept_length=per(tokens, session.passes),
+            accept_length=per(tokens - session.unverified, session.passes),
             passes=session.passes,
             bytes_up=own.up,
             bytes_down=own.down,
@@ -66,4 +65,5 @@ class AnswerRecord:
             draft=draft,
             rule=rule,
             state_bytes=own.state,
+            unverified_tokens=session.unverified,
         )

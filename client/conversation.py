@@ -92,7 +92,6 @@ class Conversation:
         self._note = ""
         self._refusals = Refusals()
         self._began_offline = stream is None
-        self._accepted_unverified = 0
         self._abandoned = False
 
     async def answer(
@@ -109,7 +108,7 @@ class Conversation:
         listener raises is raised.
         """
         session = self._loop.session
-        self._note, self._abandoned, self._on_link_change, self._accepted_unverified = "", False, on_link_change, 0
+        self._note, self._abandoned, self._on_link_change = "", False, on_link_change
         self._refusals.begin_answer()
         self._tree_controller.begin_turn()
         opening = [*self._loop.begin_turn(tokens, settings), *self._loop.offer(offered)]
@@ -162,7 +161,6 @@ class Conversation:
         """Makes the first `count` provisional tokens final without verification, and returns those that could be: while
         the link is lost all, else none. The token listener is not called."""
         accepted = self._loop.accept_unverified(count)
-        self._accepted_unverified += len(accepted)
         self._changed.set()
         return accepted
 
@@ -324,7 +322,7 @@ class Conversation:
         """Whether the answer is over although the server has not said so."""
         if self._abandoned and self._link.state is not LinkState.ONLINE:
             return True
-        return not self._link.is_good and self._accepted_unverified > 0 and self._loop.is_whole
+        return not self._link.is_good and self._loop.session.unverified > 0 and self._loop.is_whole
 
     async def _draft_level(self, drafter: PacedDrafter, step: Step, record: AnswerRecord) -> None:
         is_first = self._levels == record.levels_before
@@ -375,7 +373,6 @@ class Conversation:
             levels.overrun,
             str(failure or ""),
             self._note or self._loop.note,
-            self._accepted_unverified,
         )
 
     def _reason(self, failure: OutriderError | None) -> str:

@@ -96,7 +96,7 @@ def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog
         "private": given.private,
         "link": log.as_list(),
         "seed": options.seed,
-        "lossy": options.lossy or given.accepted_unverified > 0,
+        "lossy": options.lossy or given.stats.unverified_tokens > 0,
         "stats": given.stats.as_dict(),
     }
     stats: list[str] = []
@@ -109,8 +109,8 @@ def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog
         notes.append(private_line(len(given.provisional), given.stats))
     elif given.provisional or given.finish_reason == OFFLINE:
         notes.append(provisional_line(len(given.provisional)))
-    if given.accepted_unverified:
-        notes.append(kept_line(given.accepted_unverified))
+    if given.stats.unverified_tokens:
+        notes.append(kept_line(given.stats.unverified_tokens))
     if given.note:
         notes.append(given.note)
     return Outcome(result, tuple(stats), tuple(notes), given.failure)

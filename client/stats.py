@@ -19,7 +19,7 @@ class Stats:
     seconds: float  # from sending the prompt to Finished
     tokens_per_second: float
     ttft_seconds: float  # from sending the prompt to the first commit
-    accept_length: float  # committed tokens per pass
+    accept_length: float  # verified tokens per pass
     passes: int  # that committed tokens of this answer
     bytes_up: int
     bytes_down: int
@@ -30,6 +30,7 @@ class Stats:
     draft: str
     rule: str
     state_bytes: Mapping[str, int] = field(default_factory=dict)  # of bytes_down, by kind of draft state
+    unverified_tokens: int = 0  # of tokens, those of the draft that became final without verification
 
     def as_dict(self) -> dict[str, Any]:
         """Times to the microsecond and rates to the thousandth: further digits are noise."""
@@ -42,6 +43,7 @@ def combined(answers: Sequence[Stats]) -> Stats:
     tokens = sum(stats.tokens for stats in answers)
     seconds = sum(stats.seconds for stats in answers)
     passes = sum(stats.passes for stats in answers)
+    unverified = sum(stats.unverified_tokens for stats in answers)
     state_bytes: Counter[str] = Counter()
     for stats in answers:
         state_bytes.update(stats.state_bytes)
@@ -50,7 +52,7 @@ def combined(answers: Sequence[Stats]) -> Stats:
         seconds=seconds,
         tokens_per_second=per(tokens, seconds),
         ttft_seconds=median(stats.ttft_seconds for stats in answers),
-        accept_length=per(tokens, passes),
+        accept_length=per(tokens - unverified, passes),
         passes=passes,
         bytes_up=sum(stats.bytes_up for stats in answers),
         bytes_down=sum(stats.bytes_down for stats in answers),
@@ -61,6 +63,7 @@ def combined(answers: Sequence[Stats]) -> Stats:
         draft=answers[0].draft,
         rule=answers[0].rule,
         state_bytes=dict(state_bytes),
+        unverified_tokens=unverified,
     )
 
 

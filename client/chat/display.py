@@ -74,8 +74,8 @@ class Display:
                 self.note(held_line(len(answer.provisional)), dim=True)
             elif answer.provisional or answer.finish_reason == OFFLINE:
                 self.note(provisional_line(len(answer.provisional)), dim=True)
-        if answer.accepted_unverified:
-            self.note(kept_line(answer.accepted_unverified))
+        if answer.stats.unverified_tokens:
+            self.note(kept_line(answer.stats.unverified_tokens))
         if answer.note:
             self.note(answer.note)
 

@@ -110,7 +110,7 @@ class AnswerOnConversation:
             self._emitter.append_note(self._offline_note)
         about: dict[str, Any] = {
             "private": answer.private,
-            "lossy": self._options.lossy or answer.accepted_unverified > 0,
+            "lossy": self._options.lossy or answer.stats.unverified_tokens > 0,
             "seed": self._options.seed,
             "stats": answer.stats.as_dict(),
         }

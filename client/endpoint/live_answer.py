@@ -173,7 +173,7 @@ class LiveAnswer:
             "reason": answer.finish_reason,
             "unconfirmed": len(answer.provisional),
             "private": answer.private,
-            "lossy": (self._options.lossy and not answer.private) or answer.accepted_unverified > 0,
+            "lossy": (self._options.lossy and not answer.private) or answer.stats.unverified_tokens > 0,
             "seed": self._options.seed,
             "failure": answer.failure,
             "note": answer.note,

@@ -56,6 +56,7 @@ class ClientSession:
         self.state = ClientState.NEW
         self.turn = 0
         self.passes = 0  # commits of this turn, one for each pass that chose tokens
+        self.unverified = 0  # tokens of this turn that became final without verification
         self.carried: tuple[int, ...] = ()  # the nodes, by id, whose tokens the latest commit made final
         self.finished: Finished | None = None
         self._limits = limits
@@ -113,6 +114,7 @@ class ClientSession:
         if not self._is_lost or len(tokens) > self.room:
             raise MisuseError("only what was drafted while the link was gone can be accepted unverified")
         self.tree.commit(tokens)
+        self.unverified += len(tokens)
 
     def propose(self, frontier: int, proposals: Sequence[Proposal]) -> Grow | None:
         """Grows the tree by what was drafted from a view of `frontier` tokens.
@@ -250,7 +252,7 @@ class ClientSession:
     def _begin_turn(self, tree: TokenTree, settings: Settings) -> None:
         self.tree = tree
         self.finished = None
-        self.passes = 0
+        self.passes = self.unverified = 0
         self._cancelled = False
         self._logprobs: dict[int, TokenLogprobs] = {}  # by position
         self._settings = settings

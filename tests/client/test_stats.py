@@ -55,6 +55,12 @@ def test_rates_of_several_answers_are_sums_over_sums_and_delays_medians():
     )
 
 
+def test_the_accept_length_leaves_out_what_no_pass_has_verified():
+    partly = replace(ONE, tokens=96, passes=3, unverified_tokens=83)
+    together = combined([partly, ONE])
+    assert (together.tokens, together.unverified_tokens, together.accept_length) == (106, 83, 23 / 8)
+
+
 def test_an_answer_without_a_commit_has_rates_of_nothing():
     nothing = replace(ONE, tokens=0, seconds=0.0, passes=0)
     assert (combined([nothing]).tokens_per_second, combined([nothing]).accept_length) == (0.0, 0.0)

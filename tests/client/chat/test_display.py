@@ -1,6 +1,7 @@
 """The messages about answers, on stderr."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -39,7 +40,7 @@ def remarks(notes: PlainConsole, answer: Answer, options=GREEDY, held=False, ter
         (Answer((), OFFLINE, ONE, (1, 2)), {"held": True}, ["/online has the server verify"]),
         (Answer((), "length", ONE, (1, 2), private=True), {"options": LOSSY}, ["the prompt is private"]),
         (
-            Answer((1,), "stop", ONE, accepted_unverified=1, note="odd"),
+            Answer((1,), "stop", replace(ONE, unverified_tokens=1), note="odd"),
             {"terminal": False},
             ["kept as the draft model wrote", "odd"],
         ),

@@ -31,7 +31,7 @@ async def spoken(speaker: Speaker, talk: Conversation, **how):
 async def test_nothing_can_be_kept_while_somebody_judges():
     speaker = Speaker()
     answer = await spoken(speaker, conversation(FakeStream(pass_seconds=0.005), None, ChainDrafter(wrong)))
-    assert speaker.kept == answer.accepted_unverified == 0
+    assert speaker.kept == answer.stats.unverified_tokens == 0
     assert answer.tokens == tuple(speaker.said) == decoded(PROMPT, COUNT)
 
 
@@ -42,8 +42,9 @@ async def test_what_was_said_stays_and_the_target_goes_on_behind_it():
         speaker, conversation(stream, Server(back=0.3), ChainDrafter(wrong), offline=OfflineOptions(8))
     )
     assert answer.tokens == tuple(speaker.said)
-    assert answer.accepted_unverified == speaker.kept == 8, "as many as may be written alone, and no more"
+    assert answer.stats.unverified_tokens == speaker.kept == 8, "as many as may be written alone, and no more"
     assert (len(answer.tokens), answer.finish_reason) == (COUNT, "length")
+    assert answer.stats.accept_length == (COUNT - 8) / answer.stats.passes, "no pass has verified what was kept"
     assert answer.tokens != decoded(PROMPT, COUNT)
     assert answer.tokens[-1] == target((*PROMPT, *answer.tokens[:-1]))
 
@@ -52,8 +53,8 @@ async def test_an_answer_that_is_whole_waits_for_nobody():
     speaker = Speaker()
     talk = conversation(None, Server(back=1000), ChainDrafter(wrong), offline=OfflineOptions(256, wait_s=1000))
     answer = await spoken(speaker, talk)
-    assert (answer.tokens, answer.accepted_unverified, answer.finish_reason) == (tuple(speaker.said), COUNT, "offline")
-    assert answer.provisional == ()
+    assert (answer.tokens, answer.provisional, answer.finish_reason) == (tuple(speaker.said), (), "offline")
+    assert answer.stats.unverified_tokens == COUNT
 
 
 async def test_nothing_is_written_behind_an_end_token_that_was_said():
@@ -74,5 +75,5 @@ async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says
     circling = ChainDrafter(lambda tokens: 1 + len(tokens) % 3)
     talk = conversation(None, Server(back=1000), circling, offline=OfflineOptions(256, wait_s=0.1))
     answer = await spoken(speaker, talk, count=200)
-    assert answer.accepted_unverified == len(speaker.said) < 50
+    assert answer.stats.unverified_tokens == len(speaker.said) < 50
     assert (answer.finish_reason, answer.note) == ("offline", "the draft began to repeat itself and was stopped")

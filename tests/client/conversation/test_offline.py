@@ -286,7 +286,7 @@ async def test_who_keeps_what_was_written_has_it_in_the_answer():
     answer = await ask(talk, shown)
     talk.close()
     assert answer.tokens == tuple(shown.final)
-    assert (len(answer.tokens), answer.provisional, answer.accepted_unverified) == (COUNT, (), 10)
+    assert (len(answer.tokens), answer.provisional, answer.stats.unverified_tokens) == (COUNT, (), 10)
     (opened,) = server.opened
     kept = opened.tokens[len(PROMPT) :]
     judged = len(kept) - 10
@@ -304,7 +304,7 @@ async def test_who_keeps_nothing_that_was_written_loses_nothing():
     )
     answer = await ask(talk)
     talk.close()
-    assert (answer.tokens, answer.accepted_unverified) == (decoded(PROMPT, COUNT), 0)
+    assert (answer.tokens, answer.stats.unverified_tokens) == (decoded(PROMPT, COUNT), 0)
 
 
 @pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.DRAINING])

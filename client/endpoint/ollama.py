@@ -15,7 +15,7 @@ from client.endpoint import parameters
 from client.endpoint.answer_parsers.pieces import Piece, ToolCall
 from client.endpoint.faults import FaultError, wrong
 from client.endpoint.openai_requests import CompletionRequest, read_chat, read_completion
-from client.endpoint.openai_responses import FinishedAnswer
+from client.endpoint.openai_responses import FinishedAnswer, extension
 from common.protocol.sampling import Sampling
 
 _LATEST = ":latest"
@@ -115,9 +115,8 @@ class OllamaBuilder:
     def piece(self, piece: Piece, created: str) -> dict[str, Any]:
         if isinstance(piece, ToolCall):
             return self._part(created, "", calls=[piece])
-        if piece.is_reasoning:
-            return self._part(created, "", thinking=piece.text)
-        return self._part(created, piece.text)
+        part = self._part(created, "", thinking=piece.text) if piece.is_reasoning else self._part(created, piece.text)
+        return {**part, "outrider": {"offline": True}} if piece.unverified else part
 
     def closing(self, answer: FinishedAnswer, created: str, nanoseconds: int) -> dict[str, Any]:
         """The last object of a stream; `nanoseconds` is the time that all took."""
@@ -153,6 +152,7 @@ class OllamaBuilder:
             "prompt_eval_duration": _nanoseconds(answer.waited_s),
             "eval_count": answer.tokens,
             "eval_duration": _nanoseconds(answer.written_s),
+            "outrider": extension([answer]),
         }
 
 

@@ -190,6 +190,16 @@ def test_a_stream_adds_up_to_the_whole():
     assert (end["done"], end["done_reason"], end["prompt_eval_count"], end["eval_count"]) == (True, "stop", 3, 7)
 
 
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_the_end_tells_what_the_draft_model_wrote_alone(is_chat):
+    builder = OllamaBuilder("m", is_chat, prompt_tokens=3)
+    alone = FinishedAnswer((TextPiece("Yes", unverified=True),), "stop", 7, unverified=5, details={"seed": 4})
+    about = {"offline": True, "unconfirmed_tokens": 5, "seed": 4}
+    assert builder.whole(alone, "now", 9)["outrider"] == builder.closing(alone, "now", 9)["outrider"] == about
+    assert builder.piece(alone.pieces[0], "now")["outrider"] == {"offline": True}
+    assert "outrider" not in builder.piece(TextPiece("Yes"), "now")
+
+
 def test_the_end_tells_how_long_prompt_and_answer_took():
     builder = OllamaBuilder("m", is_chat=True, prompt_tokens=3)
     end = builder.closing(replace(ANSWER, waited_s=0.25, written_s=1.5), "now", 2_000_000_000)

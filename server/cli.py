@@ -147,8 +147,7 @@ def bundle(
     out: Annotated[Path, typer.Option(help="The directory to write; it must not hold anything.")],
 ) -> None:
     """Write a client bundle as a directory."""
-    drafts = () if draft == LOOKUP else (draft,)
-    _check_names([target], drafts)
+    drafts = _check_names([target], [] if draft == LOOKUP else [draft])
     from server.models.bundles import write_bundle
     from server.models.offer import make_offer
 
@@ -165,8 +164,10 @@ def inspect_draft(
 ) -> None:
     """Say what a draft model's directory holds and what target it was made for; exit code 1 if it does not fit
     --target."""
+    from common.models.shipped import draft_checkpoint
     from common.models.source import checkpoint_directory
 
+    draft = draft_checkpoint(draft, [] if target is None else [target])
     # What is not there is told before seconds go by that it takes to import what would read it.
     checkpoint_directory(draft, with_weights=False)
     from common.programs.findings import is_well, show
@@ -235,16 +236,19 @@ def config(
     show_settings(context, PROGRAM, command)
 
 
-def _check_names(targets: Sequence[str], drafts: Sequence[str]) -> None:
-    """Raises CheckpointError for what is not there, before seconds go by that it takes to import what would use it."""
-    from common.models.shipped import shipped_family
+def _check_names(targets: Sequence[str], drafts: Sequence[str]) -> tuple[str, ...]:
+    """The drafts' directories or hub ids. Raises CheckpointError for what is not there, before seconds go by that it
+    takes to import what would use it."""
+    from common.models.shipped import draft_checkpoint, shipped_family
     from common.models.source import check_target, checkpoint_directory
 
     for target in targets:
         family = shipped_family(target)
         check_target(family.target if family else target)
-    for draft in drafts:
+    found = tuple(draft_checkpoint(draft, targets) for draft in drafts)
+    for draft in found:
         checkpoint_directory(draft, with_weights=False)
+    return found
 
 
 def main() -> NoReturn:

@@ -42,7 +42,10 @@ Targets = Annotated[
 ]
 Draft = Annotated[
     list[str] | None,
-    typer.Option(help="A draft model, which is handed out for each target that it fits; may be repeated."),
+    typer.Option(
+        help="A draft model, which is handed out for each target that it fits; may be repeated. Those of "
+        "`demo` go by their names."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]

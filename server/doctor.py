@@ -19,8 +19,8 @@ from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.fingerprint import fingerprint
 from common.models.quantised import method_of, why_not
-from common.models.shipped import shipped_family
-from common.models.source import CONFIG, read_json, weight_files
+from common.models.shipped import draft_checkpoint, shipped_family
+from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
 from common.models.tensor_parallel import check_parts
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
@@ -128,7 +128,8 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
             cache_tokens.append(request.cache_tokens)
     if not targets:
         return findings
-    fits = {draft: [_fit(draft, target) for target in targets] for draft in _drafts(asked)}
+    drafts, absent = _find_drafts(asked)
+    fits = {draft: [_fit(draft, target) for target in targets] for draft in drafts}
     needed = []
     for number, (target, tokens) in enumerate(zip(targets, cache_tokens, strict=True)):
         own = [draft for draft, fit in fits.items() if isinstance(fit[number], DraftKind)]
@@ -136,12 +137,24 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
         placed = asked.device, asked.dtype, tokens, asked.quantise
         needed.append(memory_needed(target.directory, *placed, needs, asked.place.ranks))
     findings.append(_check_memory(sum_needed(needed)))
-    return findings + [_check_draft(draft, targets, fit) for draft, fit in fits.items()]
+    return [*findings, *(_check_draft(draft, targets, fit) for draft, fit in fits.items()), *absent]
 
 
-def _drafts(asked: TargetOptions) -> tuple[str, ...]:
-    families = [shipped_family(request.checkpoint) for request in asked.targets]
-    return asked.drafts or tuple(str(draft) for family in families if family for draft in family.drafts)
+def _find_drafts(asked: TargetOptions) -> tuple[list[str], list[Finding]]:
+    """The draft models' directories or hub ids, and a finding for each that is not there."""
+    checkpoints = [request.checkpoint for request in asked.targets]
+    if not asked.drafts:
+        families = [shipped_family(checkpoint) for checkpoint in checkpoints]
+        return [str(draft) for family in families if family for draft in family.drafts], []
+    found, absent = list[str](), list[Finding]()
+    for draft in asked.drafts:
+        try:
+            checkpoint = draft_checkpoint(draft, checkpoints)
+            checkpoint_directory(checkpoint, with_weights=False)
+            found.append(checkpoint)
+        except CheckpointError as error:
+            absent.append(Finding("draft", f"{draft} cannot be read", str(error)))
+    return found, absent
 
 
 def _find_target(checkpoint: str, asked: TargetOptions) -> TargetFiles:

@@ -3,6 +3,7 @@
 Nothing else may live here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,3 +40,20 @@ def shipped_family(name: str) -> ModelFolder | None:
     if family is not None and not (family.target.is_dir() and family.drafts):
         raise CheckpointError(f"the shipped '{name}' models are not in {family.folder}: {HOW_TO_RESTORE}")
     return family
+
+
+def draft_checkpoint(draft: str, targets: Sequence[str]) -> str:
+    """A draft model's directory or hub id; those that are shipped with one of the targets are known by their names.
+
+    Raises CheckpointError for any other name where all targets are shipped, and where a target's files are absent.
+    """
+    families = [family for target in targets if (family := shipped_family(target))]
+    if not families or "/" in draft or Path(draft).expanduser().is_dir():
+        return draft
+    named = {each.name: str(each) for family in families for each in family.drafts}
+    if draft not in named and len(families) == len(targets):
+        raise CheckpointError(
+            f"'{draft}' is neither a directory nor a draft that is shipped with the target; those are "
+            f"{', '.join(named)}"
+        )
+    return named.get(draft, draft)

@@ -5,6 +5,7 @@ It may not know sessions or how a target runs.
 
 from collections.abc import Sequence
 
+from common.models.shipped import draft_checkpoint
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
 from common.rpc.description_checks import MOST_BUNDLES, MOST_NAMES
@@ -23,7 +24,8 @@ def make_offers(options: TargetOptions) -> list[Offer]:
     _check_count("targets", len(options.targets), MOST_NAMES)
     _check_names([_name(target) for target in options.targets])
     _check_count("draft models", len(options.drafts), MOST_BUNDLES - 1)  # beside `lookup`
-    drafts_of = _matched(options)
+    checkpoints = [target.checkpoint for target in options.targets]
+    drafts_of = _matched(options.targets, tuple(draft_checkpoint(draft, checkpoints) for draft in options.drafts))
     return [
         make_offer(target.checkpoint, drafts, target.name)
         for target, drafts in zip(options.targets, drafts_of, strict=True)
@@ -49,26 +51,26 @@ def _check_count(what: str, count: int, most: int) -> None:
         raise MisuseError(f"{count} {what} are more than the {most} that clients accept of one server; leave some out")
 
 
-def _matched(options: TargetOptions) -> Sequence[tuple[str, ...]]:
+def _matched(asked: Sequence[ChosenTarget], drafts: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
     """The draft models of each target: all that fit it. With one target `make_offer` says which do not."""
-    if len(options.targets) == 1:
-        return [options.drafts]
-    targets = {_name(target): read_target(target.checkpoint) for target in options.targets}
+    if len(asked) == 1:
+        return [drafts]
+    targets = {_name(target): read_target(target.checkpoint) for target in asked}
     by_fingerprint: dict[str, str] = {}
     for name, target in targets.items():
         twin = by_fingerprint.setdefault(target.fingerprint, name)
         if twin != name:
             raise MisuseError(f"the targets '{twin}' and '{name}' are the same checkpoint; leave one out")
     matched: list[list[str]] = [[] for _ in targets]
-    for draft in options.drafts:
+    for draft in drafts:
         reasons = [_why_not(draft, target) for target in targets.values()]
         if all(reasons):
             given = "; ".join(f"'{name}': {reason}" for name, reason in zip(targets, reasons, strict=True))
             raise MisuseError(f"the draft {draft} fits none of the targets; for {given}")
-        for drafts, reason in zip(matched, reasons, strict=True):
+        for fitting, reason in zip(matched, reasons, strict=True):
             if not reason:
-                drafts.append(draft)
-    return [tuple(drafts) for drafts in matched]
+                fitting.append(draft)
+    return [tuple(fitting) for fitting in matched]
 
 
 def _why_not(draft: str, target: TargetFiles) -> str:

@@ -40,6 +40,11 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("serve --target TARGET --target TARGET --listen FREE", "two targets are named"),
         ("serve --target one=demo --target two=demo --listen FREE", "'one' and 'two' are the same checkpoint"),
         ("serve --target demo --target TARGET --listen FREE --draft FOREIGN", "fits none of the targets; for 'demo': "),
+        (
+            "serve --target demo --draft mao --listen FREE",
+            "'mao' is neither a directory nor a draft that is shipped with",
+        ),
+        ("bundle --target demo --draft mao --out new", "those are moa, "),
         ("serve --target demo --target -b=demo", "a target cannot be named '-b'; use 1 to 64 of the letters"),
         ("serve --target demo --cache-tokens 8 --cache-tokens 9", "--cache-tokens was given 2 times for 1 targets"),
         ("serve --target TARGET --listen FREE --fleet-store nowhere", "--fleet-store names no store; write redis://"),

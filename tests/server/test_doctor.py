@@ -136,6 +136,20 @@ def test_drafts_that_do_not_fit(doctor, target, tmp_path):
         assert says in findings["draft"]["fix"]
 
 
+def test_drafts_that_are_not_there(doctor, target):
+    well, findings = doctor("--target", "demo", "--draft", "moa", "--draft", "mao", "--listen", "127.0.0.1:0")
+    assert not well
+    assert findings["draft"]["detail"] == "mao cannot be read"
+    assert "those are moa, " in findings["draft"]["fix"]
+    _, findings = doctor("--target", target, "--draft", "no/such/draft", "--listen", "127.0.0.1:0")
+    assert findings["draft"]["detail"] == "no/such/draft cannot be read"
+
+
+def test_a_shipped_draft_goes_by_its_name(doctor):
+    well, findings = doctor("--target", "demo", "--draft", "moa", "--listen", "127.0.0.1:0")
+    assert (well, findings["draft"]["detail"]) == (True, "moa (moa) fits the target")
+
+
 def test_a_device_that_is_not_here(doctor, target):
     _, findings = doctor("--target", target, "--device", "cuda:7", "--listen", "127.0.0.1:0")
     assert findings["device"]["verdict"] == "fail"

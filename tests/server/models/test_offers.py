@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def test_a_shipped_family_brings_its_drafts_unless_one_that_was_named_fits(check
     shipped, tiny = offers({"demo": "demo", "tiny": checkpoint("llama")}, draft)
     assert drafts_of(shipped)[0] == "moa"
     assert drafts_of(tiny) == ["small", "lookup"]
+
+
+def test_shipped_drafts_are_chosen_by_name(checkpoint: Checkpoint) -> None:
+    named = TargetOptions((ChosenTarget("demo", 100),), ("independent", "moa"), "cpu", "float64", 1)
+    (alone,) = make_offers(named)
+    beside, _ = make_offers(replace(named, targets=(*named.targets, ChosenTarget(str(checkpoint("llama")), 100))))
+    assert drafts_of(alone) == drafts_of(beside) == ["independent", "moa", "lookup"]
 
 
 def test_two_targets_of_one_name_are_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:

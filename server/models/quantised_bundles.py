@@ -24,11 +24,14 @@ _log = logging.getLogger(__name__)
 def quantise_bundles(bundles: Sequence[OfferedBundle], card: TargetCard, cache: Path) -> tuple[OfferedBundle, ...]:
     """Each of `bundles` in each mode, but those of drafts that are stored in few bits already; quantised files are kept
     in `cache`. None if nothing can be kept there: clients quantise for themselves then."""
-    made = list[OfferedBundle]()
+    made, is_announced = list[OfferedBundle](), False
     for bundle in bundles:
         try:
             _check_plain(bundle)
-            _announce(bundle, cache)
+            if not is_announced and not _is_kept(bundle, cache):  # the server seems to hang meanwhile
+                sentence = f"quantising drafts of {card.model} for clients; large ones take minutes, once"
+                note("quantising", sentence, model=card.model)
+                is_announced = True
             made += [_quantised(bundle, mode, card, cache) for mode in QUANTISED]
         except MisuseError as error:
             _log.warning("the draft %s is offered with its weights as they are alone: %s", bundle.manifest.draft, error)
@@ -45,12 +48,9 @@ def _check_plain(bundle: OfferedBundle) -> None:
         raise MisuseError(f"it is quantised already ({method})")
 
 
-def _announce(bundle: OfferedBundle, cache: Path) -> None:
-    """Logs that quantising begins, if it does: the server seems to hang meanwhile."""
+def _is_kept(bundle: OfferedBundle, cache: Path) -> bool:
     weights = [file.sha256 for file in bundle.manifest.files if file.path.endswith(WEIGHTS_SUFFIX)]
-    if not all(kept_file(digest, mode, cache).is_file() for digest in weights for mode in QUANTISED):
-        draft = bundle.manifest.draft
-        note("quantising", f"quantising the draft {draft} for clients; a large one takes minutes, once", draft=draft)
+    return all(kept_file(digest, mode, cache).is_file() for digest in weights for mode in QUANTISED)
 
 
 def _quantised(bundle: OfferedBundle, mode: str, card: TargetCard, cache: Path) -> OfferedBundle:

@@ -107,11 +107,12 @@ def test_a_draft_that_is_stored_in_few_bits_is_offered_as_it_is(
 def test_what_is_quantised_is_logged_once(
     target: Path, draft: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    offer = make_offer(str(target), (str(draft),))
+    other = make_moa_draft(tmp_path / "moa", target)
+    offer = make_offer(str(target), (str(draft), str(other)))
     with caplog.at_level("INFO", "server.observe.log"):
         for _ in range(2):
-            quantise_bundles(offer.drafts, offer.card, tmp_path)
-    assert caplog.text.count("quantising the draft small for clients") == 1
+            quantise_bundles(offer.drafts, offer.card, tmp_path / "cache")
+    assert caplog.text.count("quantising") == caplog.text.count(f"quantising drafts of {target.name} for clients") == 1
 
 
 @pytest.mark.parametrize("mode", QUANTISED)

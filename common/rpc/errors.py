@@ -59,8 +59,8 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
     # Also during a TLS handshake.
     if "failed to connect" in details and "socket closed" in details:
         return HungUpError(
-            f"the server at {address} hung up at once; if it speaks TLS, do so too, with a certificate of your own "
-            "where it asks for one, and else try again later, for it may have too many connections"
+            f"the server at {address} hung up at once; it may speak TLS, ask for a certificate of your own, or have "
+            "too many connections for now: `outrider doctor` says which"
         )
     if "handshake" in details or "certificate" in details:
         return MisuseError(

@@ -25,9 +25,9 @@ async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
     await server.start()
     stranger = issue(tmp_path / "stranger", ["127.0.0.1"], [], 1, datetime.now(UTC)).authority
     expected: list[tuple[int, ClientTls | None, type[OutriderError], str]] = [
-        (secure, None, HungUpError, "hung up at once; if it speaks TLS"),
+        (secure, None, HungUpError, "hung up at once; it may speak TLS"),
         (plain, ClientTls(authority), MisuseError, "speaks no TLS"),
-        (mutual, ClientTls(authority), HungUpError, "a certificate of your own"),
+        (mutual, ClientTls(authority), HungUpError, "a certificate of your own, or .*: `outrider doctor` says which"),
         (secure, ClientTls(stranger), MisuseError, "not trusted here; name it with --tls-ca"),
     ]
     for port, tls, kind, says in expected:

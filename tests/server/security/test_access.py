@@ -90,7 +90,7 @@ async def test_a_client_without_tls_is_told_what_may_be_amiss(target: Path, tmp_
     assert pair is not None
     secured = with_access(options_for(target), certificate=pair.certificate, key=pair.key)
     async with running(secured) as server, connect(server.address) as connection:
-        with pytest.raises(OutriderError, match="hung up at once; if it speaks TLS"):
+        with pytest.raises(OutriderError, match="hung up at once; it may speak TLS"):
             await connection.describe(timeout=5)
 
 

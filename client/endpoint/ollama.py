@@ -200,6 +200,9 @@ def _options(options: Any) -> dict[str, Any]:
         value = options.get(ollama)
         if ollama in _WHOLE and isinstance(value, float):
             value = int(value)
+        if ollama == "num_predict" and (isinstance(value, bool) or not isinstance(value, int | None)):
+            # OpenAI's reader would ask for at least 1.
+            raise wrong("options.num_predict", "'options.num_predict' must be a whole number")
         if isinstance(value, int | float) and not isinstance(value, bool):
             if (ollama == "num_predict" and value <= 0) or (ollama == "seed" and value == -1):
                 continue  # no limit, and a seed that is drawn

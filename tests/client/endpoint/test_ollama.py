@@ -141,6 +141,11 @@ def test_what_cannot_be_is_named_as_the_body_has_it(body, parameter):
     assert f"'{parameter}'" in refused.value.fault.message
 
 
+def test_a_limit_of_words_is_not_told_to_be_at_least_what_it_need_not():
+    with pytest.raises(FaultError, match=r"'options\.num_predict' must be a whole number$"):
+        read_ollama_chat({"model": "m", "messages": MESSAGES, "options": {"num_predict": "abc"}}, DEFAULTS)
+
+
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("prompt", [["a", "b"], None])
 def test_only_one_prompt_is_generated_from(raw, prompt):

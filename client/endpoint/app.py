@@ -151,7 +151,8 @@ async def read_json(request: Request) -> Any:
     """The body's JSON value. Raises FaultError if it is none, or may come from a page of another origin."""
     # A page of another origin can send any other type without a preflight request.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise FaultError(Fault(415, "send the body as application/json", code="unsupported_media_type"))
+        message = "send JSON, and the header 'Content-Type: application/json'"
+        raise FaultError(Fault(415, message, code="unsupported_media_type"))
     try:
         return json.loads(await request.body(), parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:

@@ -124,6 +124,7 @@ def test_there_is_no_switch_where_the_link_is_not_ours():
 def test_a_form_of_a_page_from_elsewhere_is_refused(path):
     answer = client_of(FakeSwitch()).post(path, content="{}", headers={"content-type": "text/plain"})
     assert answer.status_code == 415
+    assert "'Content-Type: application/json'" in answer.text
 
 
 def test_a_question_that_is_none_is_refused_before_anything_is_asked():

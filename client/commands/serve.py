@@ -21,6 +21,7 @@ from client.endpoint.connections import BACKLOG, TimedConnection
 from client.endpoint.conversation_pool import ConversationPool
 from client.endpoint.monitor import HealthProbe, Monitor
 from client.endpoint.ollama_paths import OllamaPaths
+from client.endpoint.outage_notes import OutageNotes
 from client.endpoint.page import LinkControl, PageContext, PagePaths
 from client.endpoint.responses_paths import ResponsesPaths
 from client.endpoint.served_models import ServedModels
@@ -141,7 +142,8 @@ async def _assemble(
     first, policy = clients[0], defaults.options.policy
     shared_connection = await stack.enter_async_context(first.share_connection())
     state = LinkState.ONLINE if first.was_reached else LinkState.OFFLINE
-    monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > pool.answering_alone)
+    notes = OutageNotes(state, lambda: str(shared_connection.access.address), _say)
+    monitor = Monitor(state, HealthProbe(shared_connection), lambda: pool.answering > pool.answering_alone, notes)
     loaded = [
         Loaded(client, client.load_draft() if policy.drafts else None, shared_connection, monitor, client.choice)
         for client in clients

@@ -14,6 +14,7 @@ import anyio
 
 from client.conversation import Conversation
 from client.link.link_state import LinkState
+from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.link.shared_connection import SharedConnection
 from client.stats import Clock, per
 from common.protocol.errors import OutriderError
@@ -99,12 +100,21 @@ class HealthProbe:
 
 
 class Monitor:
-    """`is_busy` tells whether a conversation is answered over the link, which knows it better than a probe."""
+    """`is_busy` tells whether a conversation is answered over the link, which knows it better than a probe; `on_change`
+    is called when the state has changed."""
 
-    def __init__(self, state: LinkState, probe: Probe, is_busy: Callable[[], bool], clock: Clock = time.perf_counter):
+    def __init__(
+        self,
+        state: LinkState,
+        probe: Probe,
+        is_busy: Callable[[], bool],
+        on_change: LinkListener = ignore_link_changes,
+        clock: Clock = time.perf_counter,
+    ):
         self._state = state
         self._probe = probe
         self._is_busy = is_busy
+        self._on_change = on_change
         self._clock = clock
         self._trip_s: float | None = None
         self._speed: AnswerSpeed | None = None
@@ -139,6 +149,7 @@ class Monitor:
             self._state = state
             self._changed.set()
             self._changed = asyncio.Event()
+            self._on_change(state)
 
     def begin(self) -> AnswerSpeed:
         """The speed of an answer that begins."""

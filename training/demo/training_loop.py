@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,8 @@ class TargetLoopSettings:
 
 @dataclass
 class TargetProgress:
-    """How far a run has come. `seconds` is active time; `loss` a moving average in nats per learned token."""
+    """How far a run has come. `seconds` is active time; `loss` a moving average in nats per learned token. `bfloat16`:
+    whether it computes in that, which was measured when it began."""
 
     step: int = 0
     seconds: float = 0.0
@@ -62,6 +63,7 @@ class TargetProgress:
     learned_tokens: int = 0
     loss: float = 0.0
     step_seconds: float = 0.0
+    bfloat16: bool = False
 
 
 def rate_factor(settings: TargetLoopSettings, progress: TargetProgress) -> float:
@@ -86,14 +88,19 @@ def run(
 ) -> TargetProgress:
     """Train `model` in place, on its device, until the run ends; continue from `checkpoint` where it exists."""
     device = model.device
-    bfloat16 = device.type != "cpu" or bfloat16_is_faster()
-    optimisers = new_optimisers(model, settings, torch.bfloat16 if bfloat16 else torch.float32)
-    progress = restore(model, optimisers, checkpoint) if checkpoint.exists() else TargetProgress()
+    state = torch.load(checkpoint, weights_only=True, map_location=device) if checkpoint.exists() else None
+    if state is None:
+        progress = TargetProgress(bfloat16=device.type != "cpu" or bfloat16_is_faster())
+    else:
+        progress = TargetProgress(**state["progress"])
+    optimisers = new_optimisers(model, settings, torch.bfloat16 if progress.bfloat16 else torch.float32)
+    if state is not None:
+        restore(model, optimisers, state)
     model.train()
     while settings.left(progress) > 0:
         started = clock()
         batch = batches(progress.step).to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=progress.bfloat16):
             value = loss(model, batch)
         torch.autograd.backward(value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
@@ -170,9 +177,7 @@ def save(
     os.replace(partial, checkpoint)
 
 
-def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], checkpoint: Path) -> TargetProgress:
-    state = torch.load(checkpoint, weights_only=True, map_location=model.device)
+def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], state: Mapping[str, Any]) -> None:
     model.load_state_dict(state["model"])
     for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)
-    return TargetProgress(**state["progress"])

@@ -174,7 +174,7 @@ async def test_each_end_trusts_what_its_authority_signed_for_the_purpose_and_not
         refused = (None, foreign.clients[0], own.server)
         for shown in refused:
             async with connect(server.address, tls=of_client(own, shown)) as connection:
-                with pytest.raises(OutriderError, match="a certificate of your own where it asks for one"):
+                with pytest.raises(OutriderError, match="ask for a certificate of your own"):
                     await connection.describe(timeout=5)
 
 
@@ -223,4 +223,4 @@ def test_what_is_printed_works_as_it_is(
         without_own = here[: here.index("--tls-cert")]
         code, said, complaint = outrider(monkeypatch, capsys, *without_own, *short, str(tmp_path / "another"))
         assert (code, said) == (1, "")
-        assert "a certificate of your own where it asks for one" in complaint
+        assert "ask for a certificate of your own" in complaint

@@ -11,6 +11,7 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from tests.pretended_gpu import GPU, pretended_gpu
+from training.demo import training_loop
 from training.demo.answering import greedy_answers
 from training.demo.architecture import Shape, new_model
 from training.demo.batching import CorpusBatches, group, to_batch
@@ -42,6 +43,12 @@ def feed(tokenizer: PreTrainedTokenizerFast) -> CorpusBatches:
     return CorpusBatches(Corpus(3), tokenizer, tokens=512, block=4, row_lengths=(64, 128, 256, 512))
 
 
+@pytest.fixture(autouse=True)
+def float32_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever other programs do meanwhile."""
+    monkeypatch.setattr(training_loop, "bfloat16_is_faster", lambda: False)
+
+
 class StopEarlyError(Exception):
     """Breaks a run off between two steps."""
 
@@ -66,6 +73,19 @@ def test_a_resumed_run_equals_an_unbroken_one(feed: CorpusBatches, tmp_path: Pat
     unbroken = train(feed, steps=100, folder=tmp_path / "whole", tokens=3000)
     train(feed, steps=3, folder=tmp_path / "broken", tokens=3000)
     resumed = train(feed, steps=100, folder=tmp_path / "broken", tokens=3000)
+    for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_resumed_run_computes_in_the_dtype_in_which_it_began(
+    feed: CorpusBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("whole", "broken"):
+        (tmp_path / name).mkdir()
+    unbroken = train(feed, steps=4, folder=tmp_path / "whole", tokens=200_000)
+    train(feed, steps=2, folder=tmp_path / "broken", tokens=200_000)
+    monkeypatch.setattr(training_loop, "bfloat16_is_faster", lambda: True)
+    resumed = train(feed, steps=4, folder=tmp_path / "broken", tokens=200_000)
     for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
 

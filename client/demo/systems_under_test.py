@@ -17,18 +17,15 @@ from client.demo.asking import ask, ignore_tokens
 from client.demo.children import Child, running
 from client.demo.family import DemoModels
 from client.drafting.draft_loader import DraftChoice
-from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
+from client.drafting.policies import CLOUD, LONG_LOCKSTEP, STREAM, Policy
 from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, SERVER_ARGUMENTS
 
-# Lock-step at its best for these models, by the sweep of `outrider-lab run streaming`.
-_BEST_ROUND_LEVELS = 16
-
 SYSTEMS: Mapping[str, Policy] = {
     "cloud": CLOUD,
-    "lockstep": replace(LOCKSTEP, round_levels=_BEST_ROUND_LEVELS),
+    "lockstep": LONG_LOCKSTEP,
     "server-side": replace(CLOUD, idle="colocated"),
     "outrider": STREAM,
 }

@@ -1,11 +1,14 @@
 """Drafting policies: when a client drafts, and which idle policy it asks of the server. Data only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.drafters.best_first import Expansion
 
 PUBLISHED_TREE = Expansion(breadth=8, children=8, nodes=62, least_probability=1e-12)
 """The tree of published systems: breadth 8, 62 nodes (EAGLE-2, Li et al. 2024; Zimmer et al. 2025)."""
+
+ROOMY_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.02)
+"""Large enough that rounds are limited by their levels alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Policy:
 
 STREAM = Policy("stream", drafts=True)
 LOCKSTEP = Policy("lockstep", drafts=True, round_levels=6, idle="lockstep", tree=PUBLISHED_TREE)
+LONG_LOCKSTEP = replace(LOCKSTEP, round_levels=24, tree=ROOMY_TREE)
+"""Lock-step at its best with the demo's models: the longest rounds that `outrider-lab run frontier` tries."""
 CLOUD = Policy("cloud", drafts=False, idle="eager")
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (STREAM, LOCKSTEP, CLOUD)}

@@ -3,10 +3,11 @@
 import asyncio
 from dataclasses import replace
 
+from client.drafting.policies import ROOMY_TREE
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.runs import Run, Runs, SpeedWorkload, faults_of, run_everywhere
-from netem.experiments.speed.systems import ASSIST, LOCKSTEP_MOA, ROOMY_TREE, SYSTEMS, System
+from netem.experiments.speed.systems import ASSIST, LOCKSTEP_MOA, SYSTEMS, System
 from netem.experiments.speed.testbed import open_testbed
 
 HEADINGS = ("link", "policy", "accept length", "tokens/s", "gap p50 / p95")

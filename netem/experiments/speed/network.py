@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from client.drafting.policies import LOCKSTEP, PUBLISHED_TREE
+from client.drafting.policies import LOCKSTEP, LONG_LOCKSTEP, PUBLISHED_TREE, ROOMY_TREE
 from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
@@ -14,8 +14,6 @@ from netem.experiments.speed.systems import (
     COLOCATED,
     LOCKSTEP_EAGLE,
     LOCKSTEP_MOA,
-    LONG_ROUND,
-    ROOMY_TREE,
     SYSTEMS,
 )
 from netem.experiments.speed.testbed import open_testbed
@@ -58,9 +56,9 @@ def make_report(runs: Runs, workload: SpeedWorkload) -> Report:
             f"identical across systems and links: {'yes' if are_alike(each) else 'NO'}.",
             f"{VIRTUAL_CLOCK} The experiment `clock` has real time over tun beside it.",
             f"Rounds of lock-step have {LOCKSTEP.round_levels} levels, {PUBLISHED_TREE.breadth} nodes wide, "
-            f"{PUBLISHED_TREE.nodes} in all, as published; 'long' has {LONG_ROUND} levels and up to {ROOMY_TREE.nodes} "
-            "nodes. Server-side speculation has the same moa draft beside the target, ends each of its rounds where "
-            "that makes it fastest, and the client only listens.",
+            f"{PUBLISHED_TREE.nodes} in all, as published; 'long' has {LONG_LOCKSTEP.round_levels} levels and up to "
+            f"{ROOMY_TREE.nodes} nodes. Server-side speculation has the same moa draft beside the target, ends each "
+            "of its rounds where that makes it fastest, and the client only listens.",
             "tokens/s are sums over sums, the first token is a median, a gap is the time between two commits that "
             "bring tokens. 'x' divides tokens/s by the baseline's on the same link.",
         ),

@@ -1,21 +1,14 @@
 """The systems under test: the same code and draft models with different policies. Data, and their answer options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from client.answering import AnswerOptions
-from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
-from common.drafters.best_first import Expansion
+from client.drafting.policies import CLOUD, LOCKSTEP, LONG_LOCKSTEP, STREAM, Policy
 from common.stated_costs import DRAFT_SECONDS
 from netem.virtual.client import DraftSetup
 
 MOA, EAGLE, INDEPENDENT = DraftSetup("moa"), DraftSetup("eagle"), DraftSetup("independent")
-
-ROOMY_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.02)
-"""Large enough that rounds of lock-step are limited by their levels alone."""
-
-LONG_ROUND = 16
-"""The levels of a round at which lock-step is fastest on most links with these models (swept by `frontier`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,7 @@ SYSTEMS: Mapping[str, System] = {
         LOCKSTEP_EAGLE,
         System("lock-step independent", LOCKSTEP, "lockstep", INDEPENDENT),
         LOCKSTEP_MOA,
-        System("lock-step moa, long", replace(LOCKSTEP, round_levels=LONG_ROUND, tree=ROOMY_TREE), "lockstep", MOA),
+        System("lock-step moa, long", LONG_LOCKSTEP, "lockstep", MOA),
         PATIENT,
         EAGER,
         ASSIST,

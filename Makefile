@@ -73,7 +73,7 @@ $(MUTMUT): hashes/mutation.txt
 	$(BIN)/python -m pip install --require-hashes --no-deps --target $@ --requirement $<
 
 # Hours to days; interrupt it and call it again as often as you like. `outrider-lab results --help` says what some
-# experiments need: RESULTS_OPTIONS="--data DIR --apps DIR --ablation DIR".
+# experiments need: RESULTS_OPTIONS="--data DIR --apps DIR --ablation DIR --seeds DIR".
 results: install
 	$(BIN)/outrider-lab results --out $(RESULTS) $(RESULTS_OPTIONS)
 

@@ -171,7 +171,7 @@ def list_experiments() -> None:
     """List the experiments."""
     from common.programs.console import PlainConsole
     from common.programs.fitted_table import fitted_table
-    from netem.experiments.experiment import EXPERIMENTS
+    from netem.experiments.catalogue import EXPERIMENTS
 
     console = PlainConsole()
     rows = [(experiment.name, experiment.description) for experiment in EXPERIMENTS.values()]
@@ -208,7 +208,8 @@ def run(
 ) -> None:
     """Run an experiment and write its results."""
     from common.programs.extras import require_extra
-    from netem.experiments.experiment import Request, find_experiment
+    from netem.experiments.catalogue import find_experiment
+    from netem.experiments.experiment import Request
 
     chosen = find_experiment(experiment)
     require_extra("lab", "an experiment")
@@ -271,6 +272,9 @@ def run_all(
     ablation: Annotated[
         Path | None, typer.Option("--ablation", metavar="DIR", help="Draft models that differ in one part each.")
     ] = None,
+    seeds: Annotated[
+        Path | None, typer.Option("--seeds", metavar="DIR", help="Families trained from other seeds, by seed.")
+    ] = None,
     llama_server: Annotated[
         Path | None, typer.Option("--llama-server", metavar="FILE", help="llama.cpp's server.")
     ] = None,
@@ -288,9 +292,10 @@ def run_all(
 
     require_extra("lab", "an experiment")
     from netem.commands.results import make_results
-    from netem.experiments.kept_runs import ABLATION, APPS, DATA, LLAMA_SERVER, RUNS
+    from netem.experiments.experiment import APPS, DATA, LLAMA_SERVER
+    from netem.experiments.kept_runs import ABLATION, RUNS, SEEDS
 
-    single = {DATA: data, ABLATION: ablation, LLAMA_SERVER: llama_server}
+    single = {DATA: data, ABLATION: ablation, SEEDS: seeds, LLAMA_SERVER: llama_server}
     outside = {APPS: apps or []} | {option: [path] if path else [] for option, path in single.items()}
     if not make_results(RUNS, out, outside, replace, only or (), jobs=jobs or os.cpu_count() or 1):
         exit_with("outrider-lab", f"not every result in {out} is there and valid", FAILURE)

@@ -16,7 +16,7 @@ import typer
 
 from common.protocol.errors import MisuseError
 from netem.experiments.busy_cores import is_quiet
-from netem.experiments.experiment import find_experiment
+from netem.experiments.catalogue import find_experiment
 from netem.experiments.kept_results import KeptResults, read_results
 from netem.experiments.kept_runs import KeptRun, Outside
 from netem.experiments.provenance import SourceTree, identities, same_computation, source_tree

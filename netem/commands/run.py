@@ -21,8 +21,9 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     """Runs it, writes its files into `out` and prints its table, on a terminal within its width. Returns whether the
     run is valid.
 
-    Raises OutriderError where a file is missing or the experiment cannot run.
+    Raises OutriderError where a file is missing, the experiment cannot run or does not read an option.
     """
+    experiment.check_options(request)
     prepare(out)
     origin = provenance(request.seed, experiment.checkpoints(request))
     began_s = monotonic()

@@ -1,4 +1,4 @@
-"""The interface of experiments, their request and their report, and the table of all experiments."""
+"""The interface of experiments, their request and their report. It may not know which experiments there are."""
 
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -15,6 +14,10 @@ if TYPE_CHECKING:
 Advance = Callable[[str, float], None]
 """A callback for progress: what is being done, and the share of the whole that is done, 0 to 1."""
 
+DATA, MODELS, DRAFT, TARGET = "--data", "--models", "--draft", "--target"
+APPS, LLAMA_SERVER, DEVICE = "--apps", "--llama-server", "--device"
+"""Options of `outrider-lab run` that only some experiments read."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -22,10 +25,10 @@ class Request:
 
     quick: a smaller run, within three minutes. data: the folder of public evaluation files, where an experiment needs
     them. models: a folder with target, draft models and prompts.jsonl; None for those that are shipped. drafts: names
-    of
-    draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an experiment
-    makes several; empty for all. apps: environments in which apps are installed, beside this one. llama_server: the
-    program of llama.cpp; None for the one on PATH. device: of the target, where an experiment may run on a GPU.
+    of draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an
+    experiment makes several; empty for all. apps: environments in which apps are installed, beside this one.
+    llama_server: the program of llama.cpp; None for the one on PATH. device: of the target, where an experiment may run
+    on a GPU.
     """
 
     seed: int
@@ -38,14 +41,27 @@ class Request:
     llama_server: Path | None = None
     device: str = "cpu"
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that were given, of those that only some experiments read."""
+        given = {
+            DATA: self.data,
+            MODELS: self.models,
+            DRAFT: self.drafts,
+            TARGET: self.targets,
+            APPS: self.apps,
+            LLAMA_SERVER: self.llama_server,
+            DEVICE: self.device != "cpu",
+        }
+        return tuple(option for option, value in given.items() if value)
+
 
 @dataclass(frozen=True)
 class Report:
     """The results of a run.
 
     remarks: what a reader must know to read the table. results: for results.json. faults: why the run is not valid,
-    each
-    as a phrase; empty for a valid run.
+    each as a phrase; empty for a valid run.
     """
 
     title: str
@@ -61,8 +77,8 @@ class Experiment:
     """An entry of the table. Functions are given by name, because importing their modules takes long.
 
     module: the one that holds `measure`. plot: MODULE:FUNCTION that draws its results. models:
-    MODULE:FUNCTION that finds the checkpoints which a run will load. on_gpu: whether it may run on another device than
-    the CPU.
+    MODULE:FUNCTION that finds the checkpoints which a run will load. options: those that it reads, of those that only
+    some experiments do.
     """
 
     name: str
@@ -70,15 +86,17 @@ class Experiment:
     module: str
     plot: str
     models: str = "netem.experiments.experiment:demo_models"
-    on_gpu: bool = False
+    options: tuple[str, ...] = (MODELS,)
 
     async def run(self, request: Request, advance: Advance) -> Report:
-        """Raises MisuseError for a device that it does not run on."""
-        if request.device != "cpu" and not self.on_gpu:
-            able = ", ".join(name for name, each in EXPERIMENTS.items() if each.on_gpu)
-            raise MisuseError(f"'{self.name}' runs on the CPU only; on a GPU run {able}")
         measure: Callable[[Request, Advance], Awaitable[Report]] = importlib.import_module(self.module).measure
         return await measure(request, advance)
+
+    def check_options(self, request: Request) -> None:
+        """Raises MisuseError for an option that the experiment does not read."""
+        if unread := [option for option in request.options if option not in self.options]:
+            instead = f"it reads {', '.join(self.options)}" if self.options else "leave it out"
+            raise MisuseError(f"the experiment '{self.name}' does not read {', '.join(unread)}; {instead}")
 
     def checkpoints(self, request: Request) -> Mapping[str, Path]:
         """The checkpoints that a run will load, by name. Raises OutriderError where one is missing."""
@@ -108,263 +126,3 @@ def demo_models(request: Request) -> Mapping[str, Path]:
 def no_models(_: Request) -> Mapping[str, Path]:
     """Of an experiment that makes its checkpoints itself."""
     return {}
-
-
-_PLOTS = "netem.plots"
-_ONE_DEVICE = "netem.experiments.one_device"
-_SPEED = "netem.experiments.speed"
-_OFFLINE = "netem.experiments.offline"
-
-
-def _on_one_device(name: str, description: str, on_gpu: bool = False) -> Experiment:
-    own = name.replace("-", "_")
-    return Experiment(
-        name,
-        description,
-        f"{_ONE_DEVICE}.{own}",
-        f"{_PLOTS}.drafts:{own}",
-        f"{_ONE_DEVICE}.compared_drafts:models",
-        on_gpu,
-    )
-
-
-def _of_speed(name: str, description: str) -> Experiment:
-    own = name.replace("-", "_")
-    return Experiment(name, description, f"{_SPEED}.{own}", f"{_PLOTS}.speed:{own}", f"{_SPEED}.testbed:models")
-
-
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (
-        Experiment(
-            "streaming",
-            "The streaming tree against lock-step rounds and cloud decoding, over several links.",
-            "netem.experiments.streaming",
-            f"{_PLOTS}.speed:streaming",
-        ),
-        Experiment(
-            "clients",
-            "Eight clients at once on one server: sessions per pass, and nothing computed twice.",
-            "netem.experiments.clients",
-            f"{_PLOTS}.speed:clients",
-        ),
-        Experiment(
-            "exactness",
-            "Greedy answers against transformers' own generate, over public prompts (--data).",
-            "netem.experiments.exactness",
-            f"{_PLOTS}.exactness:exactness",
-        ),
-        Experiment(
-            "conformance",
-            "Answers constrained to 500 random JSON schemas: valid, the same for every drafter, and how fast.",
-            "netem.experiments.conformance.measure",
-            f"{_PLOTS}.exactness:conformance",
-            f"{_SPEED}.testbed:models",
-        ),
-        Experiment(
-            "families",
-            "Greedy answers of 30 families of models, as random checkpoints, against transformers' own generate.",
-            "netem.experiments.families",
-            f"{_PLOTS}.exactness:families",
-            "netem.experiments.experiment:no_models",
-        ),
-        Experiment(
-            "sizes",
-            "Memory and time of both ends for targets in their true shapes, with random weights.",
-            "netem.experiments.sizes.measure",
-            f"{_PLOTS}.machines:sizes",
-            "netem.experiments.experiment:no_models",
-            on_gpu=True,
-        ),
-        Experiment(
-            "coupled",
-            "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
-            "netem.experiments.coupled",
-            f"{_PLOTS}.exactness:coupled",
-        ),
-        Experiment(
-            "precision",
-            "Answers in bfloat16 and float16 against plain decoding through the same server, exact and fast.",
-            "netem.experiments.precision",
-            f"{_PLOTS}.exactness:precision",
-            f"{_SPEED}.testbed:models",
-        ),
-        Experiment(
-            "ranks",
-            "Answers and draft state of a target that is divided among ranks, against one process.",
-            "netem.experiments.ranks",
-            f"{_PLOTS}.exactness:ranks",
-            f"{_SPEED}.testbed:models",
-        ),
-        Experiment(
-            "law",
-            "Tokens of speculative answers against the target's law, at many timings with many trees.",
-            "netem.experiments.law.measure",
-            f"{_PLOTS}.exactness:law",
-            "netem.experiments.law.measure:models",
-        ),
-        Experiment(
-            "torture",
-            "Answers whose link or server is cut at random moments: every one must be the uninterrupted one.",
-            "netem.experiments.torture.run",
-            f"{_PLOTS}.outages:torture",
-        ),
-        Experiment(
-            "flapping",
-            "Answers over links that are back for moments only: all end, exactly, with what the server holds.",
-            "netem.experiments.torture.flapping",
-            f"{_PLOTS}.outages:flapping",
-        ),
-        Experiment(
-            "soak",
-            "Half an hour of apps over a link that breaks: memory stays flat, every answer is exact.",
-            "netem.experiments.service.soak",
-            f"{_PLOTS}.outages:soak",
-        ),
-        Experiment(
-            "apps",
-            "Real apps against the endpoint (--apps): with a link, with one that is cut, and without one.",
-            "netem.experiments.apps.measure",
-            f"{_PLOTS}.outages:apps",
-        ),
-        Experiment(
-            "from-wheel",
-            "How long it takes from the wheel, in a new environment, to an agent that edits a file (--apps).",
-            "netem.experiments.apps.from_wheel",
-            f"{_PLOTS}.machines:from_wheel",
-        ),
-        Experiment(
-            "rolling",
-            "Servers that are replaced while apps are answered: no request fails, none differs.",
-            "netem.experiments.service.rolling",
-            f"{_PLOTS}.outages:rolling",
-        ),
-        Experiment(
-            "replicas",
-            "Replicas that are killed under load: no answer fails, none differs, and nobody else moves.",
-            "netem.experiments.service.replicas",
-            f"{_PLOTS}.outages:replicas",
-        ),
-        Experiment(
-            "fleet",
-            "Replicas under Ray that are killed and updated under load: no answer fails, none differs.",
-            "netem.experiments.service.fleet",
-            f"{_PLOTS}.outages:replicas",
-        ),
-        Experiment(
-            "overload",
-            "Twice the clients that a server takes: who is let in keeps its pace, the rest are refused at once.",
-            "netem.experiments.service.overload",
-            f"{_PLOTS}.load:overload",
-        ),
-        Experiment(
-            "beside-others",
-            "Beside llama.cpp's server (--llama-server) and transformers' assisted generation, over the same links.",
-            "netem.experiments.others.measure",
-            f"{_PLOTS}.speed:beside_others",
-            "netem.experiments.others.measure:models",
-        ),
-        _of_speed("network", "Every system over every kind of link: tokens per second, first token, gaps, bytes."),
-        _of_speed("first-token", "Time to the first token against the prompt's length and the link."),
-        Experiment(
-            "load",
-            "Latency and tokens per pass-second, for rising arrivals and for 1 to 64 clients.",
-            f"{_SPEED}.load",
-            f"{_PLOTS}.load:load",
-            f"{_SPEED}.testbed:models",
-        ),
-        Experiment(
-            "load-timed",
-            "`load` in real time without stated costs: 1 to 16 clients of one server, at its own speed.",
-            f"{_SPEED}.load_timed",
-            f"{_PLOTS}.load:load_timed",
-            f"{_SPEED}.testbed:models",
-            on_gpu=True,
-        ),
-        Experiment(
-            "mixed",
-            "Prompts of 8,000 tokens among chats: gaps of chats, first tokens of long prompts.",
-            f"{_SPEED}.mixed",
-            f"{_PLOTS}.load:mixed",
-            "netem.experiments.experiment:no_models",
-        ),
-        Experiment(
-            "capacity",
-            "Clients of one GPU and of a fleet: the real policies, with acceptance recorded from the models.",
-            "netem.experiments.capacity.measure",
-            f"{_PLOTS}.load:capacity",
-            f"{_SPEED}.testbed:models",
-        ),
-        Experiment(
-            "capacity-timed",
-            "The simulation of `capacity` beside real time: 1 to 16 clients on two replicas, at stated costs.",
-            "netem.experiments.capacity.timed",
-            f"{_PLOTS}.load:capacity_timed",
-            "netem.experiments.experiment:no_models",
-        ),
-        Experiment(
-            "capacity-failures",
-            "A fleet of which replicas die, at a stated rate: how long clients wait, and what the others notice.",
-            "netem.experiments.capacity.failures",
-            f"{_PLOTS}.load:capacity_failures",
-            "netem.experiments.experiment:no_models",
-        ),
-        _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
-        _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
-        _of_speed("clock", "The virtual clock against real time over tun, with one client and with two."),
-        _of_speed("controller", "The controller against the best fixed tree, on every link."),
-        _of_speed("draft-choice", "The draft model that `auto` takes against every fixed one, on links and laptops."),
-        Experiment(
-            "formula",
-            "Accept length and speed-up of drafted chains beside what the acceptance rate alone predicts.",
-            f"{_SPEED}.formula",
-            f"{_PLOTS}.drafts:formula",
-            f"{_SPEED}.formula:models",
-        ),
-        Experiment(
-            "engine",
-            "Milliseconds of a pass over sessions, contexts and rows, against transformers and against memory.",
-            f"{_ONE_DEVICE}.engine",
-            f"{_PLOTS}.machines:engine",
-            "netem.experiments.experiment:no_models",
-            on_gpu=True,
-        ),
-        _on_one_device(
-            "single-device", "Every draft on one device: accept length and speed-up by category.", on_gpu=True
-        ),
-        _on_one_device("weights", "Accept length of every draft with its weights in int8 and int4."),
-        _on_one_device("ablation", "What each part of a draft adds, by a chain of four; rows are --draft in order."),
-        _on_one_device(
-            "quality", "Right answers with every draft, and whether they are the target's own, to the token."
-        ),
-        _on_one_device("trees", "Accept length and speed-up over breadth, depth and size of the tree."),
-        _on_one_device("messages", "Bytes by kind for each token of a prompt and of an answer."),
-        _on_one_device("states", "Accept length against bits, lag, gaps and order of draft state."),
-        Experiment(
-            "disconnect",
-            "Tasks that pass when the link is cut for good in mid-answer, by draft (HumanEval with --data).",
-            f"{_OFFLINE}.disconnect",
-            f"{_PLOTS}.outages:disconnect",
-            f"{_ONE_DEVICE}.compared_drafts:models",
-        ),
-        Experiment(
-            "reconnect",
-            "Provisional tokens that survive an outage in mid-answer, by its length and by draft.",
-            f"{_OFFLINE}.reconnect",
-            f"{_PLOTS}.outages:reconnect",
-            f"{_ONE_DEVICE}.compared_drafts:models",
-        ),
-        _on_one_device(
-            "sampling", "Accept length where the target samples: shared noise, without it, and by rejection."
-        ),
-    )
-}
-
-
-def find_experiment(name: str) -> Experiment:
-    """The experiment of that name. Raises MisuseError for an unknown name, with the nearest one."""
-    experiment = EXPERIMENTS.get(name)
-    if experiment is None:
-        advice = did_you_mean(name, EXPERIMENTS) or f"choose one of {', '.join(EXPERIMENTS)}"
-        raise MisuseError(f"there is no experiment '{name}': {advice}")
-    return experiment

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from common.protocol.errors import MisuseError
-from netem.experiments.experiment import EXPERIMENTS, Experiment, find_experiment
+from netem.experiments.catalogue import EXPERIMENTS, find_experiment
+from netem.experiments.experiment import Experiment
 from netem.experiments.report import PLOT, RESULTS
 from netem.plots.picture import Headline, svg_of, write_png
 

@@ -4,20 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netem.experiments.experiment import Request
+from netem.experiments.experiment import APPS, DATA, DRAFT, LLAMA_SERVER, MODELS, TARGET, Request
 
-DATA, APPS, ABLATION, LLAMA_SERVER = "--data", "--apps", "--ablation", "--llama-server"
-"""What an experiment may need from outside the repository, by the option that names it: the folder of public evaluation
-files, environments with apps, the folder of draft models that differ in one part each, and llama.cpp's server."""
+ABLATION, SEEDS = "--ablation", "--seeds"
+"""Options that name folders of models that do not ship: draft models that differ in one part each, and families whose
+draft models were trained from other seeds, in a folder named after the seed each."""
+
+_SEEDS = ("8", "9")
+"""Beside 7, of those that ship."""
 
 Outside = Mapping[str, Sequence[Path]]
-"""What was given of that, by option."""
+"""What an experiment may need from outside the repository, by the option that names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
     """folder: where its results are kept. timed: whether another program on the machine would change its results.
-    needs: the options without which it cannot run."""
+    needs: the options without which it cannot run. family: the folder in what `--seeds` names."""
 
     folder: str
     experiment: str
@@ -25,22 +28,24 @@ class KeptRun:
     drafts: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    family: str = ""
 
     def request(self, outside: Outside) -> Request:
         given = {option: outside.get(option, ()) for option in self.needs}
-        data, models, llama = (next(iter(given.get(option, ())), None) for option in (DATA, ABLATION, LLAMA_SERVER))
+        data, llama = (next(iter(given.get(option, ())), None) for option in (DATA, LLAMA_SERVER))
+        models = next((path / self.family for option in (ABLATION, SEEDS) for path in given.get(option, ())), None)
         return Request(0, False, data, models, self.drafts, self.targets, tuple(given.get(APPS, ())), llama)
 
     def arguments(self, outside: Outside) -> list[str]:
         """Of `outrider-lab run`, without the folder."""
         request = self.request(outside)
         named = (
-            *(("--data", path) for path in (request.data,) if path),
-            *(("--models", path) for path in (request.models,) if path),
-            *(("--draft", name) for name in request.drafts),
-            *(("--target", name) for name in request.targets),
-            *(("--apps", path) for path in request.apps),
-            *(("--llama-server", path) for path in (request.llama_server,) if path),
+            *((DATA, path) for path in (request.data,) if path),
+            *((MODELS, path) for path in (request.models,) if path),
+            *((DRAFT, name) for name in request.drafts),
+            *((TARGET, name) for name in request.targets),
+            *((APPS, path) for path in request.apps),
+            *((LLAMA_SERVER, path) for path in (request.llama_server,) if path),
         )
         return [self.experiment, *(str(word) for option in named for word in option)]
 
@@ -74,6 +79,11 @@ RUNS: tuple[KeptRun, ...] = (
     *map(_plain, ("capacity", "capacity-failures", "mixed")),
     _plain("exactness", DATA),
     _plain("coupled", DATA),
+    *(KeptRun(f"network-seed-{seed}", "network", needs=(SEEDS,), family=seed) for seed in _SEEDS),
+    *(
+        KeptRun(f"single-device-seed-{seed}", "single-device", drafts=("moa", "block"), needs=(SEEDS,), family=seed)
+        for seed in _SEEDS
+    ),
     *map(_timed, ("precision", "engine", "sizes")),
     KeptRun("sizes-weights", "sizes", timed=True, drafts=("moa-n0", "moa-n1"), targets=("Llama-3.1-8B",)),
     *map(_timed, ("clock", "load-timed", "capacity-timed", "streaming", "clients", "overload", "torture", "rolling")),

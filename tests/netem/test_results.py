@@ -10,8 +10,9 @@ import pytest
 from common.protocol.errors import MisuseError
 from netem.commands import results
 from netem.commands.results import make_results
-from netem.experiments.experiment import EXPERIMENTS, Experiment, Request
-from netem.experiments.kept_runs import DATA, KeptRun, Outside
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import DATA, Experiment, Request
+from netem.experiments.kept_runs import KeptRun, Outside
 from netem.experiments.provenance import SourceTree, identities
 from netem.experiments.report import FILES
 from tests.families import make_checkpoint

@@ -7,16 +7,21 @@ from pathlib import Path
 import pytest
 
 from common.programs.command_line import FAILURE
+from common.protocol.errors import MisuseError
 from netem.cli import run
-from netem.experiments.experiment import EXPERIMENTS, Experiment
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import DRAFT, MODELS, TARGET, Experiment
 from tests.netem.experiments.tiny import RAINY_SEED
 
 TINY = "tests.netem.experiments.tiny"
+TINY_EXPERIMENT = Experiment(
+    "tiny", "for tests", TINY, f"{TINY}:draw", f"{TINY}:models", options=(MODELS, DRAFT, TARGET)
+)
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "tiny", Experiment("tiny", "for tests", TINY, f"{TINY}:draw", f"{TINY}:models"))
+    monkeypatch.setitem(EXPERIMENTS, "tiny", TINY_EXPERIMENT)
     monkeypatch.setattr(sys, "argv", ["outrider-lab", "run", "tiny"])
 
 
@@ -55,3 +60,9 @@ def test_a_run_that_is_not_valid_is_written_and_fails(tmp_path: Path, capsys: py
     assert ended.value.code == FAILURE
     assert "the run is not valid" in capsys.readouterr().err
     assert "- it rained" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_an_option_that_is_not_read_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(MisuseError, match="does not read --apps"):
+        run("tiny", tmp_path / "out", apps=[tmp_path])
+    assert not (tmp_path / "out").exists()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from common.models.errors import CheckpointError
-from common.protocol.errors import MisuseError
 from netem.cli import run_gpu
-from netem.experiments.experiment import EXPERIMENTS, Request
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import DEVICE
 from netem.experiments.gpu_parts import (
     GPU,
     LAB,
@@ -59,13 +59,8 @@ def test_the_rehearsal_has_the_same_parts_in_the_same_order() -> None:
 def test_experiments_name_what_runs_on_a_gpu_and_need_nothing_from_outside() -> None:
     asked = [part.arguments for part in parts_of(GPU).values() if part.module == LAB]
     assert {each[1] for each in asked} == {"engine", "sizes", "single-device", "load-timed"}
-    assert all(EXPERIMENTS[each[1]].on_gpu and each[each.index("--device") + 1] == "cuda" for each in asked)
+    assert all(DEVICE in EXPERIMENTS[each[1]].options and each[each.index("--device") + 1] == "cuda" for each in asked)
     assert all(set(part.needs) <= parts_of(GPU).keys() for part in parts_of(GPU).values())
-
-
-async def test_other_experiments_refuse_a_gpu() -> None:
-    with pytest.raises(MisuseError, match="'network' runs on the CPU only; on a GPU run"):
-        await EXPERIMENTS["network"].run(Request(0, quick=True, device="cuda"), lambda doing, share: None)
 
 
 def test_parts_begin_in_order_once_what_they_need_is_there_and_they_fit() -> None:

@@ -8,7 +8,8 @@ import torch
 
 from common.protocol.errors import MisuseError
 from netem.experiments import provenance as origins
-from netem.experiments.experiment import EXPERIMENTS, Report
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import Report
 from netem.experiments.provenance import provenance
 from netem.experiments.report import prepare, write_report
 from netem.experiments.table import on_terminal

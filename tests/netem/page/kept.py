@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from netem.experiments.experiment import EXPERIMENTS, Report
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import Report
 from netem.experiments.report import prepare, write_report
 
 PROVENANCE = {

@@ -10,7 +10,8 @@ import pytest
 from common.protocol.errors import MisuseError
 from netem.cli import page
 from netem.commands.page import make_page
-from netem.experiments.experiment import EXPERIMENTS, Report
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import Report
 from netem.experiments.kept_results import read_results
 from netem.experiments.table import read_table
 from netem.page.page import GROUPS

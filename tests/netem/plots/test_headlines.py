@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import netem.plots
-from netem.experiments.experiment import EXPERIMENTS
+from netem.experiments.catalogue import EXPERIMENTS
 from netem.plots.phrases import counted, joined, of_all, span, times
 from netem.plots.picture import draw_picture, svg_of
 from tests.netem.plots.sound import assert_sound

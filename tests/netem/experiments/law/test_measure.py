@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netem.experiments.experiment import EXPERIMENTS
+from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, sample
 from netem.experiments.law.measure import FALSE_ALARM, ConditionResult, make_report, p_values
 from netem.experiments.law.tables import CHANCES, make_tables

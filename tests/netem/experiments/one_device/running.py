@@ -3,7 +3,8 @@
 import json
 from types import ModuleType
 
-from netem.experiments.experiment import EXPERIMENTS, Report, Request
+from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import Report, Request
 from netem.experiments.one_device.bench import Tree
 from netem.plots.picture import draw_picture
 from tests.netem.plots.sound import assert_sound

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.draft_models.noted import Worth
-from netem.experiments.experiment import EXPERIMENTS
+from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.speed import clock, controller, draft_choice, frontier, network, sets
 from netem.experiments.speed.runs import SpeedWorkload
 from netem.experiments.speed.systems import AUTO, EAGER, SYSTEMS

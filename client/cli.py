@@ -72,9 +72,9 @@ def run(
     unlinked: option.OfflineRequest,
     credentials: option.Credentials,
 ) -> None:
-    r"""Ask once and show the answer as it is committed.
+    """Ask once and show the answer as it is committed.
 
-    From [\[private]] ... [\[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
+    From [[private]] ... [[/private]] on, the prompt stays on this machine, where the draft model answers alone."""
     from client.text import Question
 
     question, declined = Question(_read_prompt(prompt, private_file), system, raw), None
@@ -124,9 +124,9 @@ def chat(
     shown: option.ScreenRequest,
     credentials: option.Credentials,
 ) -> None:
-    r"""Chat: several turns in one session; Ctrl-C stops an answer, /help lists what can be typed.
+    """Chat: several turns in one session. Ctrl-C stops an answer, /help lists what can be typed.
 
-    From [\[private]] ... [\[/private]] on, the conversation stays on this machine and the draft model answers alone."""
+    From [[private]] ... [[/private]] on, the conversation stays on this machine and the draft model answers alone."""
     with loading() as loaded:
         from client.chat.settings import ChatSettings
         from client.commands.chat import ChatRequest
@@ -196,7 +196,7 @@ def serve(
     *,
     credentials: option.Credentials,
 ) -> None:
-    """Answer apps on this machine as OpenAI's API does: /v1/chat/completions and the like.
+    """Answer apps on this machine as OpenAI's API does. Paths are /v1/chat/completions and the like.
 
     --temperature is for requests that set none."""
     with loading() as loaded:
@@ -240,7 +240,7 @@ def pull(
     *,
     credentials: option.Credentials,
 ) -> None:
-    """Fetch what this machine needs for one of a server's models; an interrupted pull is resumed."""
+    """Fetch what this machine needs for one of a server's models. An interrupted pull is resumed."""
     import asyncio
 
     from client.commands.pull import pull as pull_command
@@ -264,7 +264,7 @@ def remove_bundle(
     name: Annotated[str, typer.Argument(help="What `outrider list` calls it, its target alone, or an alias.")],
     cache_dir: option.CacheDir = None,
 ) -> None:
-    """Remove a draft model that was fetched, unless a running command uses it."""
+    """Remove a draft model that was fetched. Those that a running command uses stay."""
     import asyncio
 
     from client.commands.library import remove_bundle as remove_command
@@ -287,7 +287,7 @@ def doctor(
     *,
     credentials: option.Credentials,
 ) -> None:
-    """Check this machine, and a server from here, and say how to fix what is wrong."""
+    """Check this machine, and a server from here. Says how to fix what is wrong."""
     with ended_at_once(STOPPED):
         import asyncio
 
@@ -306,7 +306,7 @@ def doctor(
 def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
-    """Show the options that differ from their defaults and what set them; with COMMAND all of its options."""
+    """Show the options that differ from their defaults. Says what set them; with COMMAND all of its options."""
     from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)
@@ -329,7 +329,7 @@ def demo(
         str, typer.Option("--listen", metavar="HOST:PORT", help="The address of the page.")
     ] = "127.0.0.1:8080",
 ) -> None:
-    """Show the whole system on the shipped models over an emulated link, beside the baselines."""
+    """Show the shipped models over an emulated link, beside baselines."""
     import asyncio
 
     from common.address import parse_address

@@ -89,7 +89,7 @@ Preset = Annotated[
         callback=_preset,
         autocompletion=_known_presets,
         is_eager=True,
-        help="Take the options of \\[presets.NAME] in the configuration file; flags hold before them.",
+        help="Take the options of [presets.NAME] in the configuration file; flags hold before them.",
     ),
 ]
 Model = Annotated[

@@ -3,19 +3,15 @@
 import typer
 from typer.core import TyperGroup
 
-from common.programs.command_line import FAILURE
+from common.programs.command_line import FAILURE, new_app
 from common.protocol.errors import MisuseError
 
-app = typer.Typer(
-    help="Have this system run `outrider serve` in the background, from every login on.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = new_app("Have this system run `outrider serve` from every login on.", add_completion=False)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def install(context: typer.Context) -> None:
-    """Install and start the service: all options are those of `outrider serve`, which it runs with."""
+    """Install and start the service. All options are those of `outrider serve`, which it runs with."""
     from client.commands.service import install as install_command
 
     root = context.find_root()
@@ -42,7 +38,7 @@ def uninstall() -> None:
 
 @app.command()
 def status() -> None:
-    """Say whether the service is installed and runs; exit code 1 if it does not."""
+    """Say whether the service is installed and runs. Exits with 1 if it does not."""
     from client.commands.service import show_status
 
     if not show_status():

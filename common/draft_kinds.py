@@ -54,7 +54,7 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
     for kind in (
         DraftKind(
             "moa",
-            "a Mixture of Attentions draft, with target-layer inference",
+            "a Mixture of Attentions draft: it attends to states of all layers, and may run layers of the target",
             DraftParts.ON_TAIL,
             state=LSA,
             runs_target_layers=True,
@@ -89,12 +89,14 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         DraftKind("eagle", "an EAGLE draft: one layer over the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind(
             "clover",
-            "Clover's recurrent head on the target's last hidden state and the path",
+            "Clover's recurrent head: it reads the target's last hidden state and the path",
             DraftParts.ON_TAIL,
             HIDDEN,
         ),
-        DraftKind("hydra", "Hydra heads on the target's last hidden state and the path", DraftParts.ON_TAIL, HIDDEN),
-        DraftKind("medusa", "Medusa heads on the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
+        DraftKind(
+            "hydra", "Hydra heads: they read the target's last hidden state and the path", DraftParts.ON_TAIL, HIDDEN
+        ),
+        DraftKind("medusa", "Medusa heads: they read the target's last hidden state", DraftParts.ON_TAIL, HIDDEN),
         DraftKind("independent", "a small model of its own, distilled from the target", DraftParts.CAUSAL_LM),
         DraftKind("lookahead", "nothing", DraftParts.NONE),
         DraftKind("ouroboros", "nothing", DraftParts.NONE),

@@ -91,7 +91,7 @@ def link(
         Path | None, typer.Option("--record", metavar="DIR", help="Write what came out of the link as traces.")
     ] = None,
 ) -> None:
-    """Run a command behind an emulated link; the exit code is the command's."""
+    """Run a command behind an emulated link. The exit code is the command's."""
     import asyncio
 
     from common.address import parse_destination
@@ -119,7 +119,7 @@ def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A first look, with fewer pings than jitter needs.")] = False,
 ) -> None:
-    """Measure what a link really gives, beside what its profile promises."""
+    """Measure what a link gives, beside what its profile promises."""
     import asyncio
 
     from netem.commands.calibrate import show_calibration
@@ -156,7 +156,7 @@ def demo(
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
     ] = None,
 ) -> None:
-    """Answer the prompts of `outrider demo` on the virtual clock, for its table."""
+    """Answer the prompts of `outrider demo` on the virtual clock."""
     import json
 
     link = _profile(profile, None, None)
@@ -240,7 +240,7 @@ def plot(
 def page(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Has the folders of results; gets index.html.")],
 ) -> None:
-    """Make one page of kept results: plots, tables that sort, and where each comes from."""
+    """Make one page of kept results. It has plots, tables that sort, and where each comes from."""
     from common.programs.extras import require_extra
 
     require_extra("lab", "the page")
@@ -254,7 +254,7 @@ def refresh_figures(
     documents: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Markdown whose figures name results.")],
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a figure is out of date.")] = False,
 ) -> None:
-    """Write the figures of documents anew from the results that they name."""
+    """Write the figures of documents anew from results that they name."""
     from netem.commands.figures import refresh_documents
 
     if refresh_documents(documents, check) and check:
@@ -285,7 +285,7 @@ def run_all(
         int | None, typer.Option(min=1, help="Untimed experiments at a time.", show_default="one for each core")
     ] = None,
 ) -> None:
-    """Run every experiment in its full form, from one commit; what is finished is kept."""
+    """Run every experiment in its full form, from one commit. What is finished is kept."""
     import os
 
     from common.programs.extras import require_extra
@@ -315,7 +315,7 @@ def run_gpu(
     ] = None,
     rehearse: Annotated[bool, typer.Option("--rehearse", help="All of it in small, on the CPU, in minutes.")] = False,
 ) -> None:
-    """Run the tests and experiments that need a GPU; what is finished is kept. Exits with 3 where parts are left."""
+    """Run the tests and experiments that need a GPU. What is finished is kept. Exits with 3 where parts are left."""
     import math
     from dataclasses import replace
 

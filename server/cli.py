@@ -34,7 +34,7 @@ app = new_app(
     "--cache-tokens. `outriderd config` shows their values.",
 )
 
-drafts = typer.Typer(help="Look at draft models.", no_args_is_help=True, pretty_exceptions_enable=False)
+drafts = new_app("Look at draft models.", add_completion=False)
 app.add_typer(drafts, name="drafts")
 
 PROGRAM = Program(
@@ -59,7 +59,7 @@ def serve(
     fleet: FleetRequest,
     report: ReportRequest,
 ) -> None:
-    """Serve one target or several until SIGTERM or SIGINT; a second signal ends at once."""
+    """Serve one target or several until SIGTERM or SIGINT. A second signal ends at once."""
     reached = access.options()
     options = ServeOptions(
         asked.options(),
@@ -98,7 +98,7 @@ def fleet(
     fleet: FleetRequest,
     report: ReportRequest,
 ) -> None:
-    """Serve with several replicas as Ray actors until SIGTERM or SIGINT; SIGHUP replaces them, one after another.
+    """Serve with several replicas as Ray actors until SIGTERM or SIGINT. SIGHUP replaces them, one after another.
 
     Options are those of `serve`, for each replica. The first listens at --listen and each further one at the next port;
     --metrics shows all of them, with their health."""
@@ -124,7 +124,7 @@ def health(
     tls_cert: Annotated[Path | None, typer.Option(help="A client's certificate, if one is asked for (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of --tls-cert (PEM).")] = None,
 ) -> None:
-    """Say whether a server takes new sessions; exit code 1 if it does not."""
+    """Say whether a server takes new sessions. Exits with 1 if it does not."""
     import asyncio
 
     from common.address import parse_address, parse_destination
@@ -162,8 +162,10 @@ def inspect_draft(
     tensors: Annotated[bool, typer.Option("--tensors", help="List every tensor with its shape.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say what a draft model's directory holds and what target it was made for; exit code 1 if it does not fit
-    --target."""
+    """Say what a draft model's directory holds, and for which target.
+
+    Exits with 1 if it does not fit --target.
+    """
     from common.models.shipped import draft_checkpoint
     from common.models.source import checkpoint_directory
 
@@ -194,7 +196,7 @@ def certs(
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="For which they are valid.")] = 365,
 ) -> None:
-    """Make certificates for a private set-up: an authority, a server's and its clients'.
+    """Make certificates for a private set-up. They are an authority's, a server's and its clients'.
 
     Later on, with the same --out, the same authority signs more."""
     from datetime import UTC, datetime
@@ -215,7 +217,7 @@ def doctor(
     asked: CheckedTargetsRequest,
     access: AccessRequest,
 ) -> None:
-    """Check this machine, the target and its draft models, and who may connect; say how to fix what is wrong."""
+    """Check this machine, the target, its drafts, and who may connect. Says how to fix what is wrong."""
     with ended_at_once(_STOPPED):
         import asyncio
 
@@ -230,7 +232,7 @@ def doctor(
 def config(
     context: typer.Context, command: Annotated[str | None, typer.Argument(help="Whose options to show.")] = None
 ) -> None:
-    """Show the options that differ from their defaults and what set them; with COMMAND all of its options."""
+    """Show the options that differ from their defaults. Says what set them; with COMMAND all of its options."""
     from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)

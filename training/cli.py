@@ -39,7 +39,7 @@ def trim(
     draft_vocabulary: Annotated[int, typer.Option(min=1, help="Most frequent tokens to propose from.")],
     out: Annotated[Path, typer.Option(help="Folder for the trimmed draft model.")],
 ) -> None:
-    """Let a draft model propose the most frequent tokens only: quicker levels, no training, the same answers."""
+    """Let a draft model propose the most frequent tokens only. Levels are quicker, and answers the same."""
     from training.draft_models.trim import trim_draft
 
     trimmed = trim_draft(draft, target, data, draft_vocabulary, out)
@@ -70,7 +70,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of data and weights; a second stage needs another one.")] = 7,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
-    """Train the demo target, evaluate it and write its model card."""
+    """Train the demo target, judge it and write its model card."""
     if data is not None and not data.is_dir():
         raise MisuseError(f"the data folder {data} does not exist: pass the one that holds train/, or leave it out")
     if warm_start is not None and not (warm_start / "model.safetensors").is_file():
@@ -111,7 +111,7 @@ def evaluate_demo(
     models: Annotated[Path, typer.Option(help="Folder that holds target/.")],
     count: Annotated[int, typer.Option(min=4, help="Held-out prompts of each category.")] = 200,
 ) -> None:
-    """Judge a saved demo target again and print the scores as JSON."""
+    """Judge a saved demo target again and print scores as JSON."""
     if not (models / "target" / "model.safetensors").is_file():
         raise MisuseError(f"{models} lacks target: pass the folder that `demo` wrote")
     from dataclasses import asdict
@@ -133,7 +133,7 @@ def demo_data(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed; another one than the target was trained with.")] = 101,
 ) -> None:
-    """Write what the demo target was trained on as JSONL, to train drafts on."""
+    """Write the demo target's text as JSONL, to train drafts on."""
     if out.exists():
         raise MisuseError(f"{out} exists: name a new file, or remove it")
     from training.demo.corpus import write_conversations

@@ -21,6 +21,8 @@ from common.protocol.plain import LONGEST_LINE, plain
 FAILURE = 1
 MISUSE = 2
 
+_WIDEST_HELP = 100
+
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -33,14 +35,16 @@ Version = Annotated[
 ]
 
 
-def new_app(about: str, epilog: str | None = None) -> typer.Typer:
-    """A program's commands, none yet, with -h beside --help and shell completion."""
+def new_app(about: str, epilog: str | None = None, **settings: Any) -> typer.Typer:
+    """Commands, none yet, with -h beside --help. `settings` are more of typer's own."""
     return typer.Typer(
         help=about,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST_HELP},
         epilog=epilog,
+        rich_markup_mode=None,  # whose panels need 240 lines of 80 columns for what 94 say without them
+        **settings,
     )
 
 

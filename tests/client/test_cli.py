@@ -33,7 +33,7 @@ def test_threads_of_torch_sleep_while_they_wait(monkeypatch, capsys):
 
 
 def test_help_names_sets_of_options_as_they_are_written(monkeypatch, capsys):
-    assert "[presets.NAME]" in "".join(outrider(monkeypatch, capsys, "run", "--help")[1].split("\n")).replace("│", "")
+    assert "[presets.NAME]" in outrider(monkeypatch, capsys, "run", "--help")[1]
 
 
 def test_help_imports_nothing_heavy():

@@ -30,7 +30,9 @@ that are None."""
 def add_draft_commands(app: typer.Typer) -> None:
     """Adds one command for each kind of draft with weights."""
     for kind in TRAINED_KINDS:
-        app.command(kind.name, help=f"Train {kind.title}.")(with_shared_options(kind.name, own_options(kind.name)))
+        short = f"Train {kind.title.partition(':')[0]}."
+        named = app.command(kind.name, help=f"Train {kind.title}.", short_help=short)
+        named(with_shared_options(kind.name, own_options(kind.name)))
 
 
 def own_options(kind: str) -> Callable[..., Options]:

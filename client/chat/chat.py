@@ -156,7 +156,7 @@ class Chat:
             self._display.note("online from the next question on; nothing is left to verify")
         else:
             for at in unverified:
-                if not self._judge(at):
+                if not self._verify(at):
                     self._display.note("what was drafted stays unverified; /online tries again")
                     break
 
@@ -176,11 +176,11 @@ class Chat:
     def quit(self) -> None:
         self.is_over = True
 
-    def _judge(self, at: int) -> bool:
-        """Whether the target has judged exchange `at`."""
+    def _verify(self, at: int) -> bool:
+        """Whether the target has verified exchange `at` now."""
         exchange = self._chat_session.exchanges[at]
         options = self._options if exchange.drafted is None else exchange.drafted.options
-        self._display.note(f"judging: {exchange.question}", dim=True)
+        self._display.note(f"verifying: {exchange.question}", dim=True)
         answer = self._answer(
             lambda on_tokens, on_link_change: self._chat_session.verify(at, self._options, on_tokens, on_link_change),
             options,

@@ -24,6 +24,8 @@ from client.terminal.render import (
 )
 from common.protocol.messages import FinishReason
 
+_ONCE_BACK = "once it is back, /online asks it again"
+
 
 class Display:
     def __init__(self, out: Console, notes: Console):
@@ -73,7 +75,7 @@ class Display:
             if held and answer.provisional:
                 self.note(held_line(len(answer.provisional)), dim=True)
             elif answer.provisional or answer.finish_reason == OFFLINE:
-                self.note(provisional_line(len(answer.provisional)), dim=True)
+                self.note(f"{provisional_line(len(answer.provisional))}; {_ONCE_BACK}", dim=True)
         if answer.stats.unverified_tokens:
             self.note(kept_line(answer.stats.unverified_tokens))
         if answer.note:

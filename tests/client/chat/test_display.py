@@ -36,7 +36,14 @@ def remarks(notes: PlainConsole, answer: Answer, options=GREEDY, held=False, ter
         (Answer((1,), "cancelled", ONE), {}, ["stopped; what has come", "tokens/s"]),
         (Answer((), "cancelled", ONE), {}, ["stopped"]),
         (Answer((1,), "cancelled", ONE), {"terminal": False}, []),
-        (Answer((), OFFLINE, ONE, (1, 2)), {}, ["the last 2 tokens are the draft model's own"]),
+        (
+            Answer((), OFFLINE, ONE, (1, 2)),
+            {},
+            [
+                "the last 2 tokens are the draft model's own and never confirmed: the server was out of reach; "
+                "once it is back, /online asks it again"
+            ],
+        ),
         (Answer((), OFFLINE, ONE, (1, 2)), {"held": True}, ["/online has the server verify"]),
         (Answer((), "length", ONE, (1, 2), private=True), {"options": LOSSY}, ["the prompt is private"]),
         (

@@ -247,7 +247,8 @@ class DraftingLoop:
             return None
         view = session.view()
         tokens = (*view.tokens, *(node.token for node in run))
-        unverified = replace(view, tokens=tokens, nodes=(), alone=True, provisional=len(run))
+        unseen = offline.accepted + len(run)  # also what was made final is no choice of the target's
+        unverified = replace(view, tokens=tokens, nodes=(), alone=True, provisional=unseen)
         return Step(session.turn, unverified, states=self._states.carry(), expansion=ONE_TOKEN)
 
     def _drafted_offline(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:

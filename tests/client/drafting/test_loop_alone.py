@@ -173,7 +173,21 @@ def test_what_is_written_outlives_a_new_stream_and_what_is_accepted_of_it():
     assert loop.accept_unverified(1) == (7,)
     loop.go_offline(10)
     step = loop.begin_step()
-    assert (loop.run, step.view.tokens, step.view.provisional) == ((6,), (*PROMPT, 7, 6), 1)
+    assert (loop.run, step.view.tokens, step.view.provisional) == ((6,), (*PROMPT, 7, 6), 2)
+
+
+def test_what_is_accepted_while_the_link_is_lost_is_no_choice_of_the_targets():
+    loop = begun()
+    loop.session.lost()
+    loop.go_offline(10)
+    for token in (7, 8, 9):
+        write(loop, token)
+        assert loop.accept_unverified(1) == (token,)
+    assert loop.begin_step().view.provisional == 3
+    loop.go_online()
+    loop.begin_turn((*PROMPT, 7, 8, 9, 1), Settings(30))
+    loop.go_offline(10)
+    assert loop.begin_step().view.provisional == 0
 
 
 def test_what_is_to_be_drafted_again_is_not_accepted_before_it_is():

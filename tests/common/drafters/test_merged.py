@@ -133,15 +133,18 @@ def test_a_guest_is_trusted_as_far_as_it_was_right_where_the_host_proposed_somet
     assert growing.session.view().nodes[0].logp == pytest.approx(logp)
 
 
-def test_how_right_a_guest_was_long_ago_is_forgotten():
+@pytest.mark.parametrize(
+    ("commits", "preferred"), [([4] * 200 + [4, 5] * 100, 5), ([4, 5] * 100 + [4] * 200, 4)], ids=["wrong", "right"]
+)
+def test_how_right_a_guest_was_long_ago_is_forgotten(commits, preferred):
     members = Scripted("moa", {(4,): math.log(0.3)}), Scripted("lookup", {(5,): HALF})
-    growing = Growing(MergedDrafter(members), [1, 2, 3], 300)
+    growing = Growing(MergedDrafter(members), [1, 2, 3], 600)
     growing.drafter.expansion = Expansion(nodes=1)
-    for token in [4] * 200 + [4, 5] * 100:
+    for token in commits:
         growing.draft()
         growing.commit([token])
     growing.draft()
-    assert [node.token for node in growing.session.view().nodes] == [5]
+    assert [node.token for node in growing.session.view().nodes] == [preferred]
 
 
 def test_what_a_draft_wrote_alone_teaches_nothing_of_the_target():

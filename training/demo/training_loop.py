@@ -96,6 +96,7 @@ def run(
     optimisers = new_optimisers(model, settings, torch.bfloat16 if progress.bfloat16 else torch.float32)
     if state is not None:
         restore(model, optimisers, state)
+    del state  # another copy of the weights
     model.train()
     while settings.left(progress) > 0:
         started = clock()

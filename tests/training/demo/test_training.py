@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from tests.pretended_gpu import GPU, pretended_gpu
 from training.demo import training_loop
 from training.demo.answering import greedy_answers
 from training.demo.architecture import Shape, new_model
-from training.demo.batching import CorpusBatches, group, to_batch
+from training.demo.batching import ConversationBatch, CorpusBatches, group, to_batch
 from training.demo.corpus import Corpus, sample_texts
 from training.demo.evaluate import reference_loss
 from training.demo.prompts import HeldOut
@@ -88,6 +90,29 @@ def test_a_resumed_run_computes_in_the_dtype_in_which_it_began(
     resumed = train(feed, steps=4, folder=tmp_path / "broken", tokens=200_000)
     for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_the_weights_of_a_checkpoint_do_not_stay_in_memory_beside_those_of_the_run(
+    feed: CorpusBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(feed, steps=1, folder=tmp_path, tokens=200_000)
+    loaded = list[weakref.ref[torch.Tensor]]()
+    load, batch, alive = torch.load, feed.batch, list[int]()
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        state = load(*arguments, **options)
+        loaded.extend(map(weakref.ref, state["model"].values()))
+        return state
+
+    def counted(step: int) -> ConversationBatch:
+        alive.append(sum(each() is not None for each in loaded))
+        return batch(step)
+
+    monkeypatch.setattr(torch, "load", noted)
+    monkeypatch.setattr(feed, "batch", counted)
+    train(feed, steps=2, folder=tmp_path, tokens=200_000)
+    assert loaded
+    assert not any(alive)
 
 
 def test_a_run_on_its_plateau_may_be_made_longer(feed: CorpusBatches, tmp_path: Path) -> None:

@@ -57,6 +57,12 @@ def test_guesses_help_a_slow_machine_and_sureness_a_long_link(loaders, times, tm
     assert settle(CHOICE, loaders(0.02, slower=20.0), times) == guessing
 
 
+def test_of_several_the_one_that_runs_most_layers_stands_in(loaders, times, tmp_path, monkeypatch):
+    monkeypatch.setitem(SECONDS, ("unmeasured", 5), 0.5)
+    note_worth(tmp_path / "unmeasured", {5: DEEP})
+    assert settle(CHOICE, loaders(0.02, slower=20.0), times).stand_in == "unmeasured"
+
+
 def test_a_depth_that_was_chosen_is_kept_and_others_are_not_tried(loaders, times):
     choice = replace(CHOICE, layers=0)
     assert settle(choice, loaders(0.6, choice=choice), times) == DraftChoice("sure+lookup", layers=0)

@@ -1,5 +1,7 @@
 """common.drafters.stand_in: another draft answers what the server has not read, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.drafters.best_first import Expansion
@@ -23,6 +25,7 @@ class Draft:
     def draft(self, view, states=()):
         self.came += [state.start for state in states]
         self.positions = [state.start + place for state in states for place in range(state.count)]
+        self.judged = replace(view, prompt_length=self.token)
         return [Proposal(0, self.token, -1.0)]
 
 
@@ -105,6 +108,12 @@ def test_where_the_other_does_not_fit_the_main_one_writes_and_it_is_not_tried_ag
     assert scene.who(10, 10, alone=True) == MAIN
     assert scene.who(11, 10, alone=True, provisional=1) == MAIN
     assert scene.loaded == 1
+
+
+def test_whoever_drafts_judges(scene):
+    for alone, judge in (True, STAND_IN), (False, MAIN):
+        scene.who(10, 10, alone=alone)
+        assert scene.drafter.judged.prompt_length == judge
 
 
 def test_bounds_reach_whoever_drafts(scene):

@@ -11,7 +11,7 @@ from functools import partial
 from client.cache.level_times import LevelTimes
 from client.drafting.depth import Depth, best_depth
 from client.drafting.draft_loader import DraftChoice, DraftLoader
-from common.draft_kinds import LOOKUP
+from common.draft_kinds import DRAFT_KINDS, LOOKUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ def _beside_lookup(best: Compared) -> str:
 def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTimes) -> DraftChoice:
     """The choice with the draft model of these `loaders` by which a streaming answer comes fastest over their link, in
     the place of `auto`, and `lookup` beside it. Those that nobody has measured after training or that cannot be timed
-    are left out, and the server's first is taken where all are. Where the one that is taken runs no layers of the
-    target, the one that runs most stands in while the link is down.
+    are left out, and the server's first is taken where all are. Where the one that is taken lives on draft state and
+    runs no layers of the target, the one that runs most stands in while the link is down.
 
     Raises OutriderError where a bundle is damaged.
     """
@@ -50,6 +50,8 @@ def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTime
 
 
 def _stand_in(loaders: Sequence[DraftLoader], taken: str) -> str | None:
+    if any(each.manifest.draft == taken and DRAFT_KINDS[each.manifest.kind].state is None for each in loaders):
+        return None  # it reads a question itself
     depths = {each.manifest.draft: max(each.worth(), default=0) for each in loaders if each.choice.layers is None}
     deepest = max(depths, key=depths.__getitem__, default=taken)
     return deepest if depths.get(deepest) and not depths[taken] else None

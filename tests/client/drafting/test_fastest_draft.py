@@ -63,6 +63,16 @@ def test_of_several_the_one_that_runs_most_layers_stands_in(loaders, times, tmp_
     assert settle(CHOICE, loaders(0.02, slower=20.0), times).stand_in == "unmeasured"
 
 
+def test_for_one_that_needs_no_draft_state_nothing_stands_in(loaders, times):
+    reading = [
+        replace(each, manifest=replace(each.manifest, kind="independent"))
+        if each.manifest.draft == "guessing"
+        else each
+        for each in loaders(0.02, slower=20.0)
+    ]
+    assert settle(CHOICE, reading, times) == DraftChoice("guessing+lookup", layers=None)
+
+
 def test_a_depth_that_was_chosen_is_kept_and_others_are_not_tried(loaders, times):
     choice = replace(CHOICE, layers=0)
     assert settle(choice, loaders(0.6, choice=choice), times) == DraftChoice("sure+lookup", layers=0)

@@ -35,7 +35,7 @@ class ChoiceWorkload:
     tokens: int
 
 
-FULL = ChoiceWorkload(("5g", "4g", "satellite"), (0.005, 0.03), prompts=6, tokens=128)
+FULL = ChoiceWorkload(("5g", "4g", "satellite"), (0.005, 0.03), prompts=16, tokens=128)
 QUICK = ChoiceWorkload(("4g",), (0.005,), prompts=1, tokens=48)
 
 

@@ -2,18 +2,19 @@
 
 from common.draft_models.block import load_block
 from common.drafters.block_network import BlockNetwork
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.look_ahead import LookAheadDrafter
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_block(config.directory)
-    tail = load_tail_for(config, draft.config.trunk.layer.hidden)
-    draft.to(tail.device, tail.dtype)
+    tail = load_tail_for(draft, config, draft.config.trunk.layer.hidden)
+
+    head = drafting_head(tail)
 
     def make() -> LookAheadDrafter:
-        network = BlockNetwork(draft, tail, config.request, config.context, SPARE_SLOTS)
+        network = BlockNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS)
         return LookAheadDrafter(network, config.expansion, config.ranking)
 
     return make

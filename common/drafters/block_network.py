@@ -30,9 +30,11 @@ class _WithHead(Block):
 class BlockNetwork(TandemNetwork):
     kind = KIND
 
-    def __init__(self, draft: BlockDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
+    def __init__(
+        self, draft: BlockDraft, tail: CausalLm, head: nn.Module, request: StateRequest, context: int, spare: int
+    ):
         """As `TandemNetwork`."""
-        super().__init__(draft.trunk, tail, request, context, spare)
+        super().__init__(draft.trunk, tail, head, request, context, spare)
         self._draft = draft
 
     @property

@@ -8,16 +8,16 @@ that all tokens behind the newest state enter the block, the last `LEAD` of them
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from common.codec import decode
 from common.draft_models.dflash import KIND, DflashDraft, load_dflash
 from common.draft_models.layers import beside, full_attention
 from common.drafters.blocks import Block, shortlist
-from common.drafters.load import DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.marginals import BlockDrafter
 from common.drafters.received import ReceivedKeyValues
 from common.models.decoder import CausalLm
-from common.models.parts import head_of
 from common.protocol.draft_state import FUSED
 from common.protocol.messages import State
 
@@ -28,11 +28,11 @@ LEAD = 40
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_dflash(config.directory)
-    tail = load_tail_for(config, draft.config.layer.hidden)
-    draft.to(tail.device, tail.dtype)
+    tail = load_tail_for(draft, config, draft.config.layer.hidden)
+    head = drafting_head(tail)
 
     def make() -> BlockDrafter:
-        network = DflashNetwork(draft, tail, config.context)
+        network = DflashNetwork(draft, tail, head, config.context)
         return BlockDrafter(network, config.request, config.expansion, config.ranking)
 
     return make
@@ -41,12 +41,12 @@ def load(config: DrafterConfig) -> DrafterFactory:
 class DflashNetwork:
     kind = KIND
 
-    def __init__(self, draft: DflashDraft, tail: CausalLm, context: int):
-        """`tail` has the target's embedding and head. `context`: tokens of the longest sequence."""
+    def __init__(self, draft: DflashDraft, tail: CausalLm, head: nn.Module, context: int):
+        """`tail` has the target's embedding, `head` is its head. `context`: tokens of the longest sequence."""
         shape = draft.config.layer
         self._draft = draft
         self._embedding = tail.get_input_embeddings()
-        self._head = head_of(tail)
+        self._head = head
         self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
         self._received = [ReceivedKeyValues(shape.kv_heads, shape.head_dim, context, self._like) for _ in draft.layers]
         self.computed = 0  # rows that have been through the network

@@ -6,20 +6,17 @@ import torch
 from torch import nn
 
 from common.draft_models.eagle import KIND, EagleDraft, load_eagle
-from common.draft_models.vocabulary import trim_head
 from common.drafters.feature_network import FeatureNetwork, FeatureSource
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.tree_drafter import TreeDrafter
-from common.models.parts import head_of
 from common.protocol.draft_state import HIDDEN
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft, kept = load_eagle(config.directory)
-    tail = load_tail_for(config, draft.config.hidden)
-    draft.to(tail.device, tail.dtype)
-    source = eagle_source(draft, tail.get_input_embeddings(), head_of(tail), kept)
+    tail = load_tail_for(draft, config, draft.config.hidden)
+    source = eagle_source(draft, tail.get_input_embeddings(), drafting_head(tail, kept), kept)
 
     def make() -> TreeDrafter:
         network = FeatureNetwork(source, config.request, config.context, SPARE_SLOTS)
@@ -31,5 +28,6 @@ def load(config: DrafterConfig) -> DrafterFactory:
 def eagle_source(
     draft: EagleDraft, embedding: nn.Module, head: nn.Module, kept: torch.Tensor | None = None
 ) -> FeatureSource:
-    """`embedding` and `head` are the target's. `kept`: the tokens that it may propose, None for all."""
-    return FeatureSource(KIND, HIDDEN, draft, embedding, trim_head(head, kept), kept)
+    """`embedding` is the target's; `head` has the rows of the target's for the `kept` tokens that it may propose, None
+    for all."""
+    return FeatureSource(KIND, HIDDEN, draft, embedding, head, kept)

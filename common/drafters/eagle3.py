@@ -10,9 +10,8 @@ from torch import nn
 
 from common.draft_models.eagle3 import KIND, Eagle3Draft, load_eagle3
 from common.drafters.feature_network import FeatureNetwork, FeatureSource
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.tree_drafter import TreeDrafter
-from common.models.parts import head_of
 from common.protocol.draft_state import FUSED
 
 
@@ -20,9 +19,8 @@ def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft, kept = load_eagle3(config.directory)
     is_alone = draft.embedding is not None and draft.head is not None
-    tail = load_tail_for(config, None if is_alone else draft.config.hidden)
-    draft.to(tail.device, tail.dtype)
-    source = eagle3_source(draft, tail.get_input_embeddings(), head_of(tail), kept)
+    tail = load_tail_for(draft, config, None if is_alone else draft.config.hidden)
+    source = eagle3_source(draft, tail.get_input_embeddings(), drafting_head(tail), kept)
 
     def make() -> TreeDrafter:
         network = FeatureNetwork(source, config.request, config.context, SPARE_SLOTS)

@@ -8,15 +8,15 @@ The self-attention keeps K/V by slot, the target's K/V lie by position.
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from common.codec import decode
 from common.draft_models.glide import KIND, GlideDraft, load_glide
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.decoder import CausalLm
-from common.models.parts import head_of
 from common.models.segment import Segment
 from common.protocol.draft_state import LAST
 from common.protocol.messages import State, StateRequest
@@ -25,11 +25,12 @@ from common.protocol.messages import State, StateRequest
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_glide(config.directory)
-    tail = load_tail_for(config, draft.config.layer.hidden)
-    draft.to(tail.device, tail.dtype)
+    tail = load_tail_for(draft, config, draft.config.layer.hidden)
+
+    head = drafting_head(tail)
 
     def make() -> TreeDrafter:
-        network = GlideNetwork(draft, tail, config.request, config.context, SPARE_SLOTS)
+        network = GlideNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS)
         return TreeDrafter(network, config.expansion, config.ranking)
 
     return make
@@ -40,14 +41,16 @@ class GlideNetwork:
     renews_nodes = True
     columns: torch.Tensor | None = None
 
-    def __init__(self, draft: GlideDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
-        """`spare` slots beside a `context` hold the tree."""
+    def __init__(
+        self, draft: GlideDraft, tail: CausalLm, head: nn.Module, request: StateRequest, context: int, spare: int
+    ):
+        """`head`: the tail's. `spare` slots beside a `context` hold the tree."""
         self.state: StateRequest | None = request
         self.capacity = context + spare
         shape = draft.config.layer
         self._draft = draft
         self._embedding = tail.get_input_embeddings()
-        self._head = head_of(tail)
+        self._head = head
         self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
         self._received = ReceivedKeyValues(shape.kv_heads, shape.head_dim, context, self._like)
         self._own = [PackedLayer(shape, self.capacity, tail.config.vocab_size, self._like) for _ in draft.layers]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_causal_lm_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_causal_lm_for
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.models.segment import Segment
@@ -14,9 +14,11 @@ from common.protocol.messages import State, StateRequest
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the checkpoint is missing or broken."""
     model = load_causal_lm_for(config)
+    head = drafting_head(model)
 
     def make() -> TreeDrafter:
         packed = PackedModel(model, config.context + SPARE_SLOTS, on_demand=True)
+        packed.head = head
         return TreeDrafter(IndependentNetwork(packed, config.vocab_size), config.expansion, config.ranking)
 
     return make

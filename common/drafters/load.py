@@ -25,6 +25,9 @@ from common.protocol.messages import StateRequest
 from common.protocol.terms import MAX_NODES
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
     from common.drafters.ranking import Rank
     from common.models.decoder import CausalLm
 
@@ -145,6 +148,15 @@ def _load_kind(kind: str, config: DrafterConfig) -> DrafterFactory:
 def load_causal_lm_for(config: DrafterConfig) -> "CausalLm":
     """A draft that is a whole checkpoint. Raises CheckpointError where it is missing or broken, or where passes do not
     agree with it."""
+    from common.models.parts import layers_of
+    from common.models.prepacked import prepack_network
+
+    model = _load_causal_lm(config)
+    prepack_network(layers_of(model))
+    return model
+
+
+def _load_causal_lm(config: DrafterConfig) -> "CausalLm":
     from common.models.decoder import load_decoder
 
     decoder = load_decoder(config.directory, config.device, config.dtype)
@@ -159,19 +171,35 @@ def load_causal_lm_for(config: DrafterConfig) -> "CausalLm":
     return model
 
 
-def load_tail_for(config: DrafterConfig, hidden: int | None) -> "CausalLm":
-    """The target's tail with as many layers as the draft runs, for a draft whose hidden states have `hidden` numbers,
-    None where they meet none of the tail's.
+def load_tail_for(draft: "nn.Module", config: DrafterConfig, hidden: int | None) -> "CausalLm":
+    """The target's tail with as many layers as the draft runs, and the draft's network put where it is, in its dtype.
+    The draft's hidden states have `hidden` numbers, None where they meet none of the tail's.
 
     Raises CheckpointError where the tail is missing or broken, or its hidden states are of another width.
     """
+    from common.models.parts import layers_of
+    from common.models.prepacked import prepack_network
+
     tail = _load_tail(config)
     if hidden is not None and hidden != tail.config.hidden_size:
         raise CheckpointError(
             f"the draft model in {config.directory} is made for hidden states of {hidden} numbers, but the target's "
             f"have {tail.config.hidden_size}; name a draft of this target."
         )
+    draft.to(tail.device, tail.dtype)
+    for network in (draft, layers_of(tail)):
+        prepack_network(network)
     return tail
+
+
+def drafting_head(model: "CausalLm", kept: "torch.Tensor | None" = None) -> "nn.Module":
+    """The rows of the model's head for the `kept` tokens, int64 [kept], None for all, laid out for levels of a tree.
+    Once for all sessions: it may be a copy."""
+    from common.draft_models.vocabulary import trim_head
+    from common.models.parts import head_of
+    from common.models.prepacked import prepacked_head
+
+    return prepacked_head(trim_head(head_of(model), kept))
 
 
 def _load_tail(config: DrafterConfig) -> "CausalLm":

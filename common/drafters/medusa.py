@@ -27,9 +27,8 @@ from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
 from common.drafters.constrained import allowed_proposals
 from common.drafters.drafter import NOTHING
-from common.drafters.load import DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
-from common.models.parts import head_of
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -44,9 +43,8 @@ _Read = tuple[int, str, Sampling]
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the heads or the tail are missing or broken."""
     draft = load_medusa(config.directory)
-    tail = load_tail_for(config, draft.config.hidden)
-    draft.to(tail.device, tail.dtype)
-    head = head_of(tail)
+    tail = load_tail_for(draft, config, draft.config.hidden)
+    head = drafting_head(tail)
     return lambda: MedusaDrafter(draft, head, config.request, config.expansion, config.ranking)
 
 

@@ -10,17 +10,16 @@ A committed token's K/V in the tail are the draft's own until the target's arriv
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from common.codec import decode
 from common.draft_models.moa import KIND, MoaDraft, load_moa
-from common.draft_models.vocabulary import trim_head
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues, TailKeyValues
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
-from common.models.parts import head_of
 from common.models.plan import PassPlan
 from common.models.segment import Segment
 from common.protocol.draft_state import KEY_VALUES, LSA
@@ -31,11 +30,12 @@ def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken, MisuseError for a number of target
     layers that the draft was not trained for."""
     draft, kept = load_moa(config.directory, config.request.layers)
-    tail = load_tail_for(config, draft.config.hidden)
-    draft.to(tail.device, tail.dtype)
+    tail = load_tail_for(draft, config, draft.config.hidden)
+
+    head = drafting_head(tail, kept)
 
     def make() -> TreeDrafter:
-        network = MoaNetwork(draft, tail, config.request, config.context, SPARE_SLOTS, kept)
+        network = MoaNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS, kept)
         return TreeDrafter(network, config.expansion, config.ranking)
 
     return make
@@ -49,13 +49,14 @@ class MoaNetwork:
         self,
         draft: MoaDraft,
         tail: CausalLm,
+        head: nn.Module,
         request: StateRequest,
         context: int,
         spare: int,
         kept: torch.Tensor | None = None,
     ):
         """`tail` ends in the `request.layers` target layers to run; `spare` slots beside a `context` hold the tree.
-        `kept`: the tokens that it may propose, None for all."""
+        `head` has the rows of the tail's for the `kept` tokens that it may propose, None for all."""
         self.state: StateRequest | None = request
         self.capacity = context + spare
         self._draft = draft
@@ -63,7 +64,7 @@ class MoaNetwork:
         self._depth = request.layers
         self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
         self.columns = None if kept is None else kept.to(tail.device)
-        self._head = trim_head(head_of(tail), kept)
+        self._head = head
         self._received = ReceivedStates(draft, context, self._like)
         self._sa = PackedLayer(draft.config.sa, self.capacity, tail.config.vocab_size, self._like)
         if self._depth:

@@ -21,10 +21,9 @@ from common.codec import decode
 from common.draft_models.layers import full_attention
 from common.draft_models.path_heads import PathHeads
 from common.drafters.drafter import NOTHING
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.key_values import zeros_on_demand
-from common.models.parts import head_of
 from common.models.segment import Segment
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
@@ -32,9 +31,8 @@ from common.protocol.messages import State, StateRequest
 
 def factory_for(kind: str, draft: PathHeads, config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the tail is missing or broken."""
-    tail = load_tail_for(config, draft.config.hidden)
-    draft.to(tail.device, tail.dtype)
-    embedding, head = tail.get_input_embeddings(), head_of(tail)
+    tail = load_tail_for(draft, config, draft.config.hidden)
+    embedding, head = tail.get_input_embeddings(), drafting_head(tail)
 
     def make() -> TreeDrafter:
         network = PathHeadsNetwork(kind, draft, embedding, head, config.request, config.context + SPARE_SLOTS)

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from common.codec import decode
 from common.draft_models.tandem import KIND, TandemDraft, load_tandem
-from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, load_tail_for
+from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ArrivedPositions
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.decoder import CausalLm
-from common.models.parts import head_of
 from common.models.segment import Segment
 from common.protocol.draft_state import FUSED
 from common.protocol.messages import State, StateRequest
@@ -26,11 +26,12 @@ from common.protocol.messages import State, StateRequest
 def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_tandem(config.directory)
-    tail = load_tail_for(config, draft.config.layer.hidden)
-    draft.to(tail.device, tail.dtype)
+    tail = load_tail_for(draft, config, draft.config.layer.hidden)
+
+    head = drafting_head(tail)
 
     def make() -> TreeDrafter:
-        network = TandemNetwork(draft, tail, config.request, config.context, SPARE_SLOTS)
+        network = TandemNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS)
         return TreeDrafter(network, config.expansion, config.ranking)
 
     return make
@@ -51,14 +52,16 @@ class TandemNetwork:
     renews_nodes = True
     columns: torch.Tensor | None = None
 
-    def __init__(self, trunk: TandemDraft, tail: CausalLm, request: StateRequest, context: int, spare: int):
-        """`trunk`: the whole draft, or the layers of one of another kind. `spare` slots beside a `context` hold the
-        tree."""
+    def __init__(
+        self, trunk: TandemDraft, tail: CausalLm, head: nn.Module, request: StateRequest, context: int, spare: int
+    ):
+        """`trunk`: the whole draft, or the layers of one of another kind. `head`: the tail's. `spare` slots beside a
+        `context` hold the tree."""
         self.state: StateRequest | None = request
         self.capacity = context + spare
         self._trunk = trunk
         self._embedding = tail.get_input_embeddings()
-        self._head = head_of(tail)
+        self._head = head
         self._like = torch.empty(0, dtype=tail.dtype, device=tail.device)
         self._arrived = ArrivedPositions(context, aside=self.capacity, device=tail.device)
         vocabulary = tail.config.vocab_size

@@ -14,6 +14,7 @@ from common.drafters import blocks, look_ahead
 from common.drafters.best_first import Expansion
 from common.drafters.block_network import BlockNetwork
 from common.drafters.look_ahead import LookAheadDrafter
+from common.models.parts import head_of
 from common.protocol.messages import StateRequest
 from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, TreeView
@@ -36,7 +37,7 @@ class BlockScene(Scene):
 
     def drafter(self, **bounds):
         bounds = {"children": 3, "breadth": 4, "nodes": 12, "least_probability": 1e-9} | bounds
-        network = BlockNetwork(self.draft, self.tail, StateRequest("block"), CONTEXT, spare=64)
+        network = BlockNetwork(self.draft, self.tail, head_of(self.tail), StateRequest("block"), CONTEXT, spare=64)
         return LookAheadDrafter(network, Expansion(**bounds))
 
     def frames_of(self, held):

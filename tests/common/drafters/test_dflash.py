@@ -9,6 +9,7 @@ from common.drafters import blocks
 from common.drafters.best_first import Expansion
 from common.drafters.dflash import DflashNetwork
 from common.drafters.marginals import BlockDrafter
+from common.models.parts import head_of
 from common.protocol.views import TreeView
 from tests.common.draft_models import published_dflash
 from tests.common.draft_models.published_dflash import DIM, EPSILON, LENGTH, MASK
@@ -31,7 +32,7 @@ def published(scene, tmp_path_factory):
 
 
 def network_for(scene, published):
-    return DflashNetwork(load_dflash(published).double(), scene.tail, CONTEXT)
+    return DflashNetwork(load_dflash(published).double(), scene.tail, head_of(scene.tail), CONTEXT)
 
 
 def exporter_for(published):

@@ -9,6 +9,7 @@ from common.codec import encode
 from common.draft_models.eagle import EagleConfig, EagleDraft
 from common.draft_models.exporters import HiddenExporter
 from common.draft_models.layers import LayerShape, masked_attention
+from common.draft_models.vocabulary import trim_head
 from common.drafters import tree_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.eagle import eagle_source
@@ -44,7 +45,7 @@ class Scene:
             self.hidden = self.target.model(torch.tensor([TOKENS])).last_hidden_state[0].half().double()
 
     def network(self, kept=None):
-        embedding, head = self.target.get_input_embeddings(), self.target.lm_head
+        embedding, head = self.target.get_input_embeddings(), trim_head(self.target.lm_head, kept)
         return FeatureNetwork(eagle_source(self.draft, embedding, head, kept), StateRequest("eagle"), CONTEXT, 64)
 
     def drafter(self, kept=None, **limits):

@@ -8,6 +8,7 @@ from common.draft_models.exporters import LastKeyValuesExporter
 from common.draft_models.glide import GlideConfig, GlideDraft
 from common.draft_models.layers import LayerShape
 from common.drafters.glide import GlideNetwork
+from common.models.parts import head_of
 from tests.common.drafters.crossing import CONTEXT, HELD, PATHS, REQUEST, SPARE, TOKENS, Scene, shaken
 from tests.plain_layers import attended, heads, rms, swiglu, turned
 
@@ -53,7 +54,7 @@ def stated(scene, draft, path, held):
 @pytest.mark.parametrize("held", HELD.values(), ids=list(HELD))
 def test_a_tree_is_computed_from_what_has_arrived(scene, held):
     draft = draft_for(scene, layers=1)
-    network = GlideNetwork(draft, scene.tail, REQUEST, CONTEXT, SPARE)
+    network = GlideNetwork(draft, scene.tail, head_of(scene.tail), REQUEST, CONTEXT, SPARE)
     exporter = LastKeyValuesExporter(draft.config.layer.kv_heads * draft.config.layer.head_dim)
     found = scene.logits(network, scene.frames(exporter, held))
     for path in PATHS.values():
@@ -64,7 +65,7 @@ def test_a_tree_is_computed_from_what_has_arrived(scene, held):
 @torch.no_grad()
 def test_layers_follow_each_other(scene):
     draft = draft_for(scene, layers=2)
-    network = GlideNetwork(draft, scene.tail, REQUEST, CONTEXT, SPARE)
+    network = GlideNetwork(draft, scene.tail, head_of(scene.tail), REQUEST, CONTEXT, SPARE)
     found = scene.logits(network, ())
     ours = next(each for seen, each in found.items() if list(seen[-2:]) == [TOKENS[-1], 61])
     torch.testing.assert_close(ours, stated(scene, draft, [61], []), rtol=1e-6, atol=1e-8)

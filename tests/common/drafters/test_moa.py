@@ -16,6 +16,7 @@ from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
+from common.models.parts import head_of
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import NodeView, TreeView
@@ -54,7 +55,8 @@ class Scene:
         return load_tail(self.folder / "tail", self.depth, "cpu", torch.float64)
 
     def drafter(self):
-        network = MoaNetwork(self.draft, self.tail(), StateRequest("moa", self.depth), CONTEXT, 64)
+        tail = self.tail()
+        network = MoaNetwork(self.draft, tail, head_of(tail), StateRequest("moa", self.depth), CONTEXT, 64)
         return TreeDrafter(network, Expansion(children=5, breadth=3, least_probability=1e-9))
 
     def frames(self, start, count):

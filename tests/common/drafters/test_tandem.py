@@ -8,6 +8,7 @@ from common.draft_models.exporters import FusedExporter
 from common.draft_models.layers import LayerShape
 from common.draft_models.tandem import TandemConfig, TandemDraft, make_fuse
 from common.drafters.tandem import TandemNetwork
+from common.models.parts import head_of
 from tests.common.drafters.crossing import CONTEXT, HELD, PATHS, REQUEST, SPARE, TOKENS, Scene, shaken
 from tests.plain_layers import attended, heads, rms, swiglu, turned
 
@@ -61,7 +62,7 @@ def stated(scene, draft, fuse, path, held):
 @pytest.mark.parametrize("held", HELD.values(), ids=list(HELD))
 def test_a_tree_is_computed_from_what_has_arrived(scene, halves, held):
     draft, fuse = halves
-    network = TandemNetwork(draft, scene.tail, REQUEST, CONTEXT, SPARE)
+    network = TandemNetwork(draft, scene.tail, head_of(scene.tail), REQUEST, CONTEXT, SPARE)
     found = scene.logits(network, scene.frames(FusedExporter(fuse, TAPS), held))
     for path in PATHS.values():
         ours = next(each for seen, each in found.items() if list(seen[-len(path) - 1 :]) == [TOKENS[-1], *path])

@@ -1,5 +1,7 @@
 """Prepacked linear layers compute what plain ones do, and only where they pay."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -7,13 +9,13 @@ from torch import nn
 from common.models import prepacked
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
-from common.models.parts import layers_of
-from common.models.prepacked import PrepackedLinear, prepack
+from common.models.parts import head_of, layers_of
+from common.models.prepacked import PrepackedHead, PrepackedLinear, prepack, prepack_network, prepacked_head
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 
 pytestmark = pytest.mark.skipif(
-    not prepacked._gains(nn.Linear(2, 2)), reason="oneDNN's blocked weights are no gain on this processor"
+    not prepacked._gains_in_passes(nn.Linear(2, 2)), reason="oneDNN's blocked weights are no gain on this processor"
 )
 
 
@@ -40,3 +42,36 @@ def test_weights_in_another_dtype_stay_as_they_are(tmp_path_factory: pytest.Temp
     model = load_causal_lm(directory, dtype=torch.float64)
     prepack(model)
     assert not any(isinstance(module, PrepackedLinear) for module in layers_of(model).modules())
+
+
+def test_of_a_drafts_network_what_is_wide_is_laid_out_in_the_dtypes_that_gain() -> None:
+    multiplies = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    for dtype, is_laid_out in ((torch.float32, True), (torch.bfloat16, multiplies), (torch.float64, False)):
+        network = nn.Sequential(nn.Linear(256, 512), nn.Linear(512, 255)).to(dtype)
+        entering = torch.randn(1, 3, 256).to(dtype)
+        wanted = network(entering)
+        prepack_network(network)
+        assert [isinstance(each, PrepackedLinear) for each in network] == [is_laid_out, False]
+        torch.testing.assert_close(network(entering), wanted, rtol=0, atol=1e-5 if dtype.itemsize > 2 else 0.02)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_laid_out_head_is_a_copy_that_computes_the_same(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepacked, "_WIDE", 0)
+    model = load_causal_lm(make_family_checkpoint(tmp_path / family, FAMILIES[family]))
+    plain = head_of(model)
+    laid_out = prepacked_head(plain)
+    assert laid_out is not plain
+    states = torch.randn(1, 5, model.config.hidden_size)
+    torch.testing.assert_close(laid_out(states), plain(states), rtol=0, atol=1e-4)
+
+
+def test_a_head_without_room_for_a_copy_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = nn.Linear(256, 512, bias=False)
+    for free, is_laid_out in ((2**20 - 1, False), (2**20, True), (0, True)):
+        monkeypatch.setattr(prepacked, "free_memory_bytes", lambda _, free=free: free)
+        made = prepacked_head(head)
+        assert isinstance(made, PrepackedHead) == is_laid_out
+        assert made.weight is head.weight

@@ -148,9 +148,9 @@ class BlockRecipe:
         }
 
     def _drafter(self) -> Drafter:
-        draft = copy.deepcopy(self.draft).to(self._target.model.dtype)
-        request = StateRequest("trained")
-        return LookAheadDrafter(BlockNetwork(draft, self._tail, request, self._target.context, SPARE_SLOTS))
+        target, request = self._target, StateRequest("trained")
+        draft = copy.deepcopy(self.draft).to(target.model.dtype)
+        return LookAheadDrafter(BlockNetwork(draft, self._tail, target.head, request, target.context, SPARE_SLOTS))
 
 
 def build(

@@ -122,7 +122,9 @@ class DflashRecipe:
 
     def _drafter(self) -> Drafter:
         draft = copy.deepcopy(self.draft).to(self._target.model.dtype)
-        return BlockDrafter(DflashNetwork(draft, self._tail, self._target.context), StateRequest("trained"))
+        return BlockDrafter(
+            DflashNetwork(draft, self._tail, self._target.head, self._target.context), StateRequest("trained")
+        )
 
 
 def build(

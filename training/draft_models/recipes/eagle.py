@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy, log_softmax, smooth_l1_loss, soft
 from common.draft_models.eagle import KIND, EagleConfig, EagleDraft, save_eagle
 from common.draft_models.exporters import HiddenExporter
 from common.draft_models.layers import LayerShape, masked_attention
+from common.draft_models.vocabulary import trim_head
 from common.drafters.drafter import Drafter
 from common.drafters.eagle import eagle_source
 from common.drafters.feature_network import FeatureNetwork
@@ -138,7 +139,8 @@ class EagleRecipe:
         target = self._target
         draft = deepcopy(self.draft).to(target.model.dtype)
         request = StateRequest("trained")
-        source = eagle_source(draft, target.embedding, target.head, self.counts.kept())
+        kept = self.counts.kept()
+        source = eagle_source(draft, target.embedding, trim_head(target.head, kept), kept)
         return TreeDrafter(FeatureNetwork(source, request, target.context, SPARE_SLOTS))
 
 

@@ -65,7 +65,8 @@ class GlideRecipe(DecoderRecipe):
         return out.to(self._target.model.dtype)
 
     def network(self, tail: CausalLm, request: StateRequest, context: int, spare: int) -> GlideNetwork:
-        return GlideNetwork(cast(GlideDraft, self.copied(self.draft)), tail, request, context, spare)
+        draft = cast(GlideDraft, self.copied(self.draft))
+        return GlideNetwork(draft, tail, self._target.head, request, context, spare)
 
     def exporter(self) -> StateExporter:
         return LastKeyValuesExporter(self._target.key_value_size)

@@ -18,6 +18,7 @@ from torch.nn.functional import kl_div, log_softmax, smooth_l1_loss
 from common.draft_models.exporters import KeyValueExporter, LsaExporter, StateExporter
 from common.draft_models.layers import masked_attention
 from common.draft_models.moa import KIND, MoaConfig, MoaDraft, make_lsa, save_moa
+from common.draft_models.vocabulary import trim_head
 from common.drafters.drafter import Drafter
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.moa import MoaNetwork
@@ -186,10 +187,10 @@ class MoaRecipe:
         return "random weights" if self._published else "the target's layers"
 
     def _drafter(self, depth: int) -> Drafter:
-        draft = copy.deepcopy(self.drafts[depth]).to(self._target.model.dtype)
-        request = StateRequest("trained", layers=depth)
-        kept = self.counts.kept()
-        return TreeDrafter(MoaNetwork(draft, self._tails[depth], request, self._target.context, SPARE_SLOTS, kept))
+        target, request, kept = self._target, StateRequest("trained", layers=depth), self.counts.kept()
+        draft = copy.deepcopy(self.drafts[depth]).to(target.model.dtype)
+        head = trim_head(target.head, kept)
+        return TreeDrafter(MoaNetwork(draft, self._tails[depth], head, request, target.context, SPARE_SLOTS, kept))
 
     def _exporters(self, depth: int) -> list[StateExporter]:
         lsa = copy.deepcopy(self.lsa).to(self._target.model.dtype)

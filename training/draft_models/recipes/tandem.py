@@ -51,7 +51,8 @@ class TandemRecipe(DecoderRecipe):
         return out.to(self._target.model.dtype)
 
     def network(self, tail: CausalLm, request: StateRequest, context: int, spare: int) -> TandemNetwork:
-        return TandemNetwork(cast(TandemDraft, self.copied(self.draft)), tail, request, context, spare)
+        draft = cast(TandemDraft, self.copied(self.draft))
+        return TandemNetwork(draft, tail, self._target.head, request, context, spare)
 
     def exporter(self) -> StateExporter:
         return FusedExporter(cast(StateFuse, self.copied(self.fuse)), self.draft.config.taps)

@@ -7,6 +7,7 @@ from torch.nn.functional import kl_div, log_softmax
 from common.codec import encode
 from common.draft_models.dflash import load_dflash, load_fuse, read_taps
 from common.drafters.dflash import DflashNetwork
+from common.models.parts import head_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import State
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
@@ -39,7 +40,7 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
     states = recipe.fuse(tapped(target, known, recipe.draft.config.taps))
     found, weights = [], []
     for row, column in zip(drawn.rows.tolist(), drawn.columns.tolist(), strict=True):
-        network = DflashNetwork(recipe.draft, recipe._tail, 64)
+        network = DflashNetwork(recipe.draft, recipe._tail, head_of(recipe._tail), 64)
         for position in range(int(received.newest[row, column]) + 1):
             if received.held[row, position]:
                 one = states[row, position : position + 1]

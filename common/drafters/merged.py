@@ -29,8 +29,8 @@ _GUESTS_LEAST, _HOSTS_LEAST = math.log(0.03), math.log(0.004)
 host's where all that is proposed would not fill the tree. docs/log.md compares shares and bounds."""
 
 _GUESTS_NODE, _GUESTS_NODE_AHEAD = 3.0, 6.0
-"""The least cumulative probability of a guest's node, times the nodes of the tree, of 60 at least: room is scarcer in a
-small tree, and beside a host that goes several tokens ahead, which fills it by itself."""
+"""In a tree of N nodes a guest's node is worth at least so much over max(N, 60), as a cumulative probability: room is
+scarcer in a small tree, and beside a host that goes several tokens ahead, which fills it by itself."""
 
 _FIRST_CLAIMS, _FIRST_TRUST = 4.0, 0.3
 """What guests are trusted before the target has judged any: so much of the first so many tokens that they claim."""

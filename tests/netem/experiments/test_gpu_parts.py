@@ -59,7 +59,10 @@ def test_the_rehearsal_has_the_same_parts_in_the_same_order() -> None:
 def test_experiments_name_what_runs_on_a_gpu_and_need_nothing_from_outside() -> None:
     asked = [part.arguments for part in parts_of(GPU).values() if part.module == LAB]
     assert {each[1] for each in asked} == {"engine", "sizes", "single-device", "load-timed"}
-    assert all(DEVICE in EXPERIMENTS[each[1]].options and each[each.index("--device") + 1] == "cuda" for each in asked)
+    assert all(each[each.index(DEVICE) + 1] == "cuda" for each in asked)
+    common = {"--out", "--quick", "--seed"}
+    for each in asked:
+        assert {word for word in each if word.startswith("--")} - common <= set(EXPERIMENTS[each[1]].options)
     assert all(set(part.needs) <= parts_of(GPU).keys() for part in parts_of(GPU).values())
 
 

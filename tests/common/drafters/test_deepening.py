@@ -1,5 +1,7 @@
 """common.drafters.deepening: each depth drafts when it should, with all state that has arrived meanwhile."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.drafters.best_first import Expansion
@@ -23,6 +25,7 @@ class Depth:
 
     def draft(self, view, states=()):
         self.came += [(state.kind, state.start, state.count) for state in states]
+        self.judged = replace(view, prompt_length=self.token)
         return [Proposal(0, self.token, -1.0)]
 
 
@@ -121,3 +124,10 @@ def test_bounds_reach_whoever_drafts(depths):
     drafter.expansion = Expansion(breadth=1)
     drafter.draft(view(range(3), alone=True), [state("kv", 0, 3)])
     assert (near.expansion.breadth, far.expansion.breadth) == (2, 1)
+
+
+def test_whoever_drafts_judges(depths):
+    _, _, drafter = depths
+    for alone, judge in (False, NEAR), (True, FAR):
+        assert who(drafter, view(range(5), alone=alone)) == judge
+        assert drafter.judged.prompt_length == judge

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_WAIT_S
+from common.programs.machine import MOST_THREADS
 
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
@@ -154,7 +155,10 @@ WeightsMode = Annotated[
         help="Weights of the draft model: as-is, or int8 or int4 for less memory.",
     ),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=0, help="Torch threads of the drafter; 0 for torch's default.")]
+Threads = Annotated[
+    int,
+    typer.Option("--threads", min=0, max=MOST_THREADS, help="Torch threads of the drafter; 0 for torch's default."),
+]
 Layers = Annotated[
     int | None,
     typer.Option("--layers", min=0, metavar="N", help="Last target layers to run locally; chosen by speed if absent."),

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from common.address import Address, parse_address, parse_destination
-from common.programs.machine import device_named
+from common.programs.machine import MOST_THREADS, device_named
 from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,
@@ -70,7 +70,7 @@ TensorParallel = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Divide each target among N devices of this machine. [default: 1]"),
 ]
-Threads = Annotated[int, typer.Option(min=0, help="Torch threads; 0 for torch's default.")]
+Threads = Annotated[int, typer.Option(min=0, max=MOST_THREADS, help="Torch threads; 0 for torch's default.")]
 CacheTokens = Annotated[
     list[int] | None,
     typer.Option(

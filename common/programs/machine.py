@@ -15,6 +15,10 @@ from pathlib import Path
 
 from common.programs.findings import Finding
 
+MOST_THREADS = 4 * max(16, os.cpu_count() or 1)
+"""What `--threads` may say at most: far more threads than processors only wait for each other, and torch ends the
+process where the system has no more."""
+
 _OLDEST_PYTHON = (3, 11)
 PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
 _PROGRAM = "outrider"

@@ -39,6 +39,12 @@ def test_the_output_folder_is_asked_for(refused) -> None:
     assert "--out" in refused("demo")
 
 
+def test_threads_are_bounded(refused) -> None:
+    for threads in ("0", "100000"):
+        said = refused("moa", "--target", "demo", "--data", "d", "--out", "o", "--threads", threads)
+        assert "'--threads': Input should be" in said
+
+
 def test_an_unknown_command_is_named(refused) -> None:
     assert "'dance'" in refused("dance")
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from common.draft_kinds import TRAINED_KINDS
+from common.programs.machine import MOST_THREADS
 
 _RECIPES = "training.draft_models.recipes"
 
@@ -72,7 +73,9 @@ def shared(
         str | None, typer.Option(help="float32 or bfloat16.", show_default="float32, on a GPU bfloat16")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="a GPU if there is one")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads.", show_default="torch's choice")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads.", show_default="torch's choice")
+    ] = None,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 200,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run for --out exactly.")] = False,
 ) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from client.link.reconnecting_stream import LinkListener
 
 _MARKS = (f"{BEGIN}...{END}", "never leaves this machine, nor does what follows")
-_PRIVATE = "this conversation is private: nothing of it leaves this machine; /new begins another"
+_PRIVATE = "this conversation is private: nothing from its first span on leaves this machine; /new begins another"
 
 Result = TypeVar("Result")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -136,6 +136,9 @@ class Chat:
         self._display.note(f"loaded {count} question{'' if count == 1 else 's'} and what was answered{more}")
         if self.is_private:
             self._display.note(_PRIVATE)
+        elif unverified := len(self._chat_session.unverified):
+            last = "the last answer was" if unverified == 1 else f"the last {unverified} answers were"
+            self._display.note(f"{last} never confirmed; /online has that verified")
 
     def go_offline(self) -> None:
         if self.is_private:

@@ -18,13 +18,14 @@ class Notes(list):
         self.extend(rows)
 
 
-def begun(system: str = "") -> tuple[Chat, SimpleNamespace]:
+def begun(system: str = "", notes: Notes | None = None) -> tuple[Chat, SimpleNamespace]:
     """A chat with nobody, and its session."""
+    notes = Notes() if notes is None else notes
     description = SimpleNamespace(model="m")
     client = SimpleNamespace(description=description, require_rule=lambda _: None, require_idle=lambda _: None)
-    session = SimpleNamespace(exchanges=(), system=system, offline=None, is_private=False, is_held=False)
+    session = SimpleNamespace(exchanges=(), unverified=[], system=system, offline=None, is_private=False, is_held=False)
     settings = ChatSettings(conversation=ConversationRequest(system))
-    return Chat(client, session, settings, Notes(), SimpleNamespace(), lambda _: None), session
+    return Chat(client, session, settings, notes, SimpleNamespace(), lambda _: None), session
 
 
 @pytest.mark.parametrize("name", ["talk.json", "talk.md"])
@@ -46,3 +47,14 @@ def test_a_conversation_without_one_leaves_it_as_it_is(tmp_path, name):
     other, loaded = begun("Be long.")
     other.load(str(tmp_path / name))
     assert loaded.system == "Be long."
+
+
+def test_what_was_never_confirmed_is_told_when_it_is_loaded(tmp_path):
+    begun()[0].save(str(tmp_path / "talk.json"))
+    for unverified, says in [([], None), ([1], "the last answer was never"), ([1, 2], "the last 2 answers were never")]:
+        notes = Notes()
+        chat, session = begun(notes=notes)
+        session.unverified = unverified
+        chat.load(str(tmp_path / "talk.json"))
+        assert len(notes) == 1 + bool(says)
+        assert says is None or f"{says} confirmed; /online has that verified" in notes[-1]

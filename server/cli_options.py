@@ -96,7 +96,7 @@ MaxSessions = Annotated[
 ]
 MaxRunning = Annotated[
     int | None,
-    typer.Option(min=1, help="Answers that a target decodes concurrently; by default as many as fit in one pass."),
+    typer.Option(min=1, help="Answers that a target decodes concurrently; by default three quarters of --pass-tokens."),
 ]
 Lease = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="How long a disconnected session is kept for resumption.")

@@ -60,7 +60,7 @@ def _matched(asked: Sequence[ChosenTarget], drafts: tuple[str, ...]) -> Sequence
     for name, target in targets.items():
         twin = by_fingerprint.setdefault(target.fingerprint, name)
         if twin != name:
-            raise MisuseError(f"the targets '{twin}' and '{name}' are the same checkpoint; leave one out")
+            raise MisuseError(f"the targets '{twin}' and '{name}' have the same weights and tokens; leave one out")
     matched: list[list[str]] = [[] for _ in targets]
     for draft in drafts:
         reasons = [_why_not(draft, target) for target in targets.values()]

@@ -39,7 +39,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("serve --target TARGET --pass-tokens 3", "--pass-tokens"),
         ("serve", "--target"),
         ("serve --target TARGET --target TARGET --listen FREE", "two targets are named"),
-        ("serve --target one=demo --target two=demo --listen FREE", "'one' and 'two' are the same checkpoint"),
+        ("serve --target one=demo --target two=demo --listen FREE", "'one' and 'two' have the same weights and tokens"),
         ("serve --target demo --target TARGET --listen FREE --draft FOREIGN", "fits none of the targets; for 'demo': "),
         (
             "serve --target demo --draft mao --listen FREE",

@@ -67,7 +67,9 @@ def test_two_targets_of_one_name_are_refused(checkpoint: Checkpoint, tmp_path: P
 
 def test_one_checkpoint_is_not_served_twice(checkpoint: Checkpoint) -> None:
     llama = checkpoint("llama")
-    with pytest.raises(MisuseError, match="the targets 'one' and 'two' are the same checkpoint; leave one out"):
+    with pytest.raises(
+        MisuseError, match="the targets 'one' and 'two' have the same weights and tokens; leave one out"
+    ):
         offers({"one": llama, "two": llama})
 
 

@@ -17,7 +17,9 @@ def options(
         str | None,
         typer.Option(help="Numbers of the target's last layers that the client may run.", show_default="0,1,3"),
     ] = None,
-    size: Annotated[float | None, typer.Option(help="Trained parameters for each number, in target layers.")] = None,
+    size: Annotated[
+        float | None, typer.Option(help="Trained parameters for each number, as a multiple of a target layer's.")
+    ] = None,
     mixer: Annotated[
         str | None, typer.Option(help="How all layers become a token's state: mixture, attention or mean.")
     ] = None,

@@ -14,7 +14,7 @@ def options(
     length: Annotated[int | None, typer.Option(min=2, help="Positions that one forward predicts.")] = None,
     size: Annotated[
         float | None,
-        typer.Option(help="Trained parameters of what it shares with tandem, as a multiple of a target layer's."),
+        typer.Option(help="Trained parameters of what it shares with tandem, as multiples of a target layer's."),
     ] = None,
     missing: Missing = None,
     alone: Alone = None,

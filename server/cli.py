@@ -26,7 +26,7 @@ from server.cli_options import (
     Target,
     TargetsRequest,
 )
-from server.options import ServeOptions
+from server.options import ServeOptions, TargetOptions
 
 app = new_app(
     "The Outrider server: large targets that decide what small drafts far away propose.",
@@ -77,8 +77,7 @@ def serve(
             from server.ranks.follower import follow
 
             follow(options.target.place, options.target.device)
-        checkpoints = [target.checkpoint for target in options.target.targets]
-        _check_names(checkpoints, options.target.drafts)
+        checkpoints = _check_target(options.target)
         if sys.stderr.isatty():
             typer.echo(f"loading {', '.join(checkpoints)} ...", err=True)
         from server import daemon
@@ -107,7 +106,7 @@ def fleet(
     options = supervisor_options(context, wanted, asked, sessions, access, fleet, report)
     require_extra("fleet", "a fleet")
     with ended_at_once(_STOPPED):
-        _check_names([target.checkpoint for target in asked.options().targets], asked.options().drafts)
+        _check_target(asked.options())
         from server.supervisor import command
 
         command.run(options)
@@ -236,6 +235,17 @@ def config(
     from common.programs.settings import show_settings
 
     show_settings(context, PROGRAM, command)
+
+
+def _check_target(asked: TargetOptions) -> list[str]:
+    """The targets' checkpoints. Raises CheckpointError as `_check_names`, and for what weights cannot be quantised
+    to."""
+    from common.models.source import check_quantise
+
+    check_quantise(asked.quantise)
+    checkpoints = [target.checkpoint for target in asked.targets]
+    _check_names(checkpoints, asked.drafts)
+    return checkpoints
 
 
 def _check_names(targets: Sequence[str], drafts: Sequence[str]) -> tuple[str, ...]:

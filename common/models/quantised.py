@@ -22,10 +22,7 @@ from transformers import (
 from transformers.quantizers.auto import AutoHfQuantizer
 
 from common.models.errors import CheckpointError
-from common.models.source import QUANTISATION
-
-BITS: Mapping[str, int] = {"int8": 8, "int4": 4}
-"""Bits of a weight, for each format to which weights can be quantised while they are loaded."""
+from common.models.source import QUANTISATION, check_quantise
 
 _TALKATIVE = ("bitsandbytes", "compressed_tensors", "torchao")
 
@@ -46,7 +43,7 @@ _ON_LOADING: Mapping[str, Callable[[], Any]] = {
     "int8": lambda: _few_bits(load_in_8bit=True),
     "int4": lambda: _few_bits(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16),
 }
-"""The settings for quantising a plain checkpoint, by the names of `BITS`."""
+"""The settings for quantising a plain checkpoint, by the names of `source.BITS`."""
 
 
 def method_of(config: Mapping[str, Any]) -> str:
@@ -87,8 +84,7 @@ def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
     `quantise`; empty for neither. Raises CheckpointError for both, and for an unknown format."""
     if not method and not quantise:
         return {}
-    if quantise and quantise not in BITS:
-        raise CheckpointError(f"weights cannot be quantised to '{quantise}'; choose from: {', '.join(BITS)}.")
+    check_quantise(quantise)
     if method and quantise:
         raise CheckpointError(f"the checkpoint is quantised already ({method}); load it as it is.")
     # Such weights are laid out for the device that they are loaded to.

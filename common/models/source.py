@@ -5,6 +5,7 @@ that a misspelt name is reported at once.
 """
 
 import json
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ WEIGHTS = "model.safetensors"
 SHARD_INDEX = "model.safetensors.index.json"
 QUANTISATION = "quantization_config"
 """The key of a checkpoint's configuration that says how its weights are stored in few bits."""
+
+BITS: Mapping[str, int] = {"int8": 8, "int4": 4}
+"""Bits of a weight, for each format to which weights can be quantised while they are loaded."""
 
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """Files with a vocabulary: transformers builds the tokenizer from the first that exists."""
@@ -64,6 +68,12 @@ def check_target(path_or_id: str | Path) -> None:
     there is no such checkpoint, or it is no causal language model."""
     directory = checkpoint_directory(path_or_id, with_weights=False)
     check_causal_lm(directory, read_json(directory / CONFIG))
+
+
+def check_quantise(quantise: str) -> None:
+    """Raises `CheckpointError` for a format to which weights cannot be quantised; empty asks for none."""
+    if quantise and quantise not in BITS:
+        raise CheckpointError(f"weights cannot be quantised to '{quantise}'; choose from: {', '.join(BITS)}.")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.families import key_width, value_width
 from common.models.placement import DTYPES
-from common.models.quantised import BITS, method_of
-from common.models.source import CONFIG, read_json, weight_files
+from common.models.quantised import method_of
+from common.models.source import BITS, CONFIG, check_quantise, read_json, weight_files
 from common.programs.machine import format_bytes, free_memory_bytes
 from common.weight_only.modes import AS_IS
 from common.weight_only.needs import memory_bytes, read_file_header
@@ -64,7 +64,8 @@ def memory_needed(
 ) -> MemoryNeeded:
     """What the target in a directory takes of a device, with what drafts need of it. `ranks` divide weights and K/V
     among as many GPUs; on a CPU they share its memory. Raises CheckpointError where its configuration or weights are
-    missing."""
+    missing, and for an unknown format in `quantise`."""
+    check_quantise(quantise)
     sizes = load_config(target)
     width = DTYPES[dtype].itemsize if dtype in DTYPES else 4
     is_stored_quantised = bool(method_of(read_json(target / CONFIG)))

@@ -31,6 +31,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("serve --target TARGET --token-file no.token", "no.token cannot be read"),
         ("serve --target TARGET --listen FREE --dtype int3", "dtype 'int3' is unknown"),
         ("serve --target TARGET --listen FREE --threads 100000", "'--threads': Input should be less than"),
+        ("serve --target TARGET --listen FREE --quantize int3", "weights cannot be quantised to 'int3'; choose from: "),
+        ("fleet --target demo --replicas 1 --quantize int3", "weights cannot be quantised to 'int3'; choose from: "),
         ("serve --target TARGET --listen FREE --device abacus", "device 'abacus' is unknown"),
         ("serve --target TARGET --idle lazy", "idle policy 'lazy' is unknown"),
         ("serve --target TARGET --pace-pass soon", "'soon' is no duration"),

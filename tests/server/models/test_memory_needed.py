@@ -61,6 +61,11 @@ def test_weights_that_cannot_fit_are_refused_before_they_are_loaded(
     check_memory(target, "cpu", "float32", 10**9, "")
 
 
+def test_a_format_that_weights_cannot_be_quantised_to_is_refused(target: Path) -> None:
+    with pytest.raises(CheckpointError, match="weights cannot be quantised to 'int3'; choose from: int8, int4"):
+        check_memory(target, "cpu", "float32", 100, "int3")
+
+
 def test_keys_and_values_that_may_not_fit_are_a_warning(
     target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

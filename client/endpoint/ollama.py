@@ -200,9 +200,10 @@ def _options(options: Any) -> dict[str, Any]:
         value = options.get(ollama)
         if ollama in _WHOLE and isinstance(value, float):
             value = int(value)
-        if ollama == "num_predict" and (isinstance(value, bool) or not isinstance(value, int | None)):
+        if ollama == "num_predict" and value is not None and not _is_limit(value):
             # OpenAI's reader would ask for at least 1.
-            raise wrong("options.num_predict", "'options.num_predict' must be a whole number")
+            most = parameters.MOST_WHOLE
+            raise wrong("options.num_predict", f"'options.num_predict' must be a whole number, at most {most}")
         if isinstance(value, int | float) and not isinstance(value, bool):
             if (ollama == "num_predict" and value <= 0) or (ollama == "seed" and value == -1):
                 continue  # no limit, and a seed that is drawn
@@ -213,6 +214,10 @@ def _options(options: Any) -> dict[str, Any]:
         if value is not None:
             asked[openai] = value
     return asked
+
+
+def _is_limit(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value <= parameters.MOST_WHOLE
 
 
 def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _top_logprobs(fields: Mapping[str, Any]) -> int | None:
 
 def _number_of_logprobs(name: str, value: Any) -> int | None:
     """A completion's."""
-    return None if value is False else parameters.whole(0, MAX_TOP_LOGPROBS + 1)(name, value)
+    return None if value is False else parameters.whole(0, MAX_TOP_LOGPROBS)(name, value)
 
 
 def _variables(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ _SAMPLING: Mapping[str, Reader] = {
 }
 _SHARED: Mapping[str, Reader] = {
     "model": parameters.text,
-    "n": parameters.whole(1, MOST_CHOICES + 1),
+    "n": parameters.whole(1, MOST_CHOICES),
     "stop": parameters.stop,
     "stream": parameters.flag,
     "stream_options": _stream_options,
@@ -288,7 +288,7 @@ _CHAT = _ParameterTable(
         "tool_choice": openai_messages.tool_choice,
         "parallel_tool_calls": parameters.flag,
         "logprobs": parameters.flag,
-        "top_logprobs": parameters.whole(0, MAX_TOP_LOGPROBS + 1),
+        "top_logprobs": parameters.whole(0, MAX_TOP_LOGPROBS),
         "reasoning_effort": parameters.text,
         "chat_template_kwargs": _template_variables,
     },

@@ -10,6 +10,9 @@ from client.endpoint.faults import wrong
 
 _SEEDS = 1 << 64
 
+MOST_WHOLE = (1 << 31) - 1
+"""The limit of whole numbers that have no lower one."""
+
 Reader = Callable[[str, Any], Any]
 """Reads a parameter's JSON value. Raises FaultError if it is not of the parameter's type."""
 
@@ -30,11 +33,10 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
-def whole(least: int, below: int = 1 << 31) -> Reader:
+def whole(least: int, most: int = MOST_WHOLE) -> Reader:
     def read(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < below:
-            most = "" if below == 1 << 31 else f" and at most {below - 1}"
-            raise wrong(name, f"'{name}' must be a whole number, at least {least}{most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise wrong(name, f"'{name}' must be a whole number, at least {least} and at most {most}")
         return value
 
     return read

@@ -142,8 +142,9 @@ def test_what_cannot_be_is_named_as_the_body_has_it(body, parameter):
 
 
 def test_a_limit_of_words_is_not_told_to_be_at_least_what_it_need_not():
-    with pytest.raises(FaultError, match=r"'options\.num_predict' must be a whole number$"):
-        read_ollama_chat({"model": "m", "messages": MESSAGES, "options": {"num_predict": "abc"}}, DEFAULTS)
+    for value in ("abc", 1 << 31):
+        with pytest.raises(FaultError, match=r"'options\.num_predict' must be a whole number, at most 2147483647$"):
+            read_ollama_chat({"model": "m", "messages": MESSAGES, "options": {"num_predict": value}}, DEFAULTS)
 
 
 @pytest.mark.parametrize("raw", [False, True])

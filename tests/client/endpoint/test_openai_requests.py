@@ -151,6 +151,20 @@ def test_what_cannot_be_is_named(settings, parameter):
     assert parameter in fault.message
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"max_tokens": 10**21}, "'max_tokens' must be a whole number, at least 1 and at most 2147483647"),
+        ({"max_completion_tokens": 0}, "'max_completion_tokens' must be a whole number, at least 1 and at most 2147"),
+        ({"top_k": -1}, "'top_k' must be a whole number, at least 0 and at most 2147483647"),
+        ({"n": 33}, "'n' must be a whole number, at least 1 and at most 32"),
+    ],
+)
+def test_both_limits_of_a_whole_number_are_told(settings, says):
+    with pytest.raises(FaultError, match=says):
+        chat(**settings)
+
+
 @pytest.mark.parametrize("prompt", [[], ["a", [1]], [[1], "a"], [[1], []], [1, "a"], [-1], [True], 3, {}, ["a"] * 33])
 def test_a_prompt_that_is_none(prompt):
     with pytest.raises(FaultError) as refused:

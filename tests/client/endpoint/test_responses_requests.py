@@ -148,6 +148,7 @@ def test_reasoning_belongs_to_what_follows_it():
         ({"metadata": {"a": "\ud800"}}, "metadata", "not valid text"),
         ({"metadata": {"\ud800": "a"}}, "metadata", "not valid text"),
         ({"metadata": {"a": 3}}, "metadata", "'metadata' must map strings to strings"),
+        ({"max_output_tokens": 10**21}, "max_output_tokens", "at least 1 and at most 2147483647"),
         ({"metadata": "a"}, "metadata", "must be an object"),
         ({"metadata": []}, "metadata", "must be an object"),
         ({**CALLED, "tool_choice": {**ADD, "more": "\ud800"}}, "tool_choice", "not valid text"),

@@ -155,7 +155,9 @@ async def read_json(request: Request) -> Any:
         raise FaultError(Fault(415, message, code="unsupported_media_type"))
     try:
         return json.loads(await request.body(), parse_constant=_refuse_constant, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise wrong(None, "the body's JSON is nested too deeply; send it flatter", "invalid_json") from None
+    except ValueError as error:
         raise wrong(None, f"the body is not valid JSON: {error}", "invalid_json") from error
 
 

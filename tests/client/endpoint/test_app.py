@@ -77,3 +77,11 @@ def test_a_number_that_cannot_be_held_is_refused(number):
     client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
     answer = client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+
+
+def test_json_that_is_nested_too_deeply_is_called_so():
+    paths = OpenAiPaths(None, Sampling(seed=0), dict)
+    client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
+    answer = client.post("/v1/completions", content="[" * 100_000, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+    assert "the body's JSON is nested too deeply" in answer.json()["error"]["message"]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -102,6 +103,15 @@ class WorkFolder:
             ) from error
         progress.accepted = [(int(step), float(value)) for step, value in progress.accepted]
         return progress
+
+
+def check_writable(folder: Path) -> None:
+    """Raises `MisuseError` where nothing could be written into the folder, which need not exist yet."""
+    try:
+        with TemporaryDirectory(dir=next(each for each in (folder, *folder.parents) if each.exists())):
+            pass
+    except OSError as error:
+        raise MisuseError(f"{folder} cannot be written: {error.strerror}; choose another --out") from error
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, note_worth
 from common.protocol.errors import MisuseError
 from training.draft_models.batches import SampleBatches
 from training.draft_models.card import CardFacts, write_card
-from training.draft_models.checkpoint import RunProgress, WorkFolder
+from training.draft_models.checkpoint import RunProgress, WorkFolder, check_writable
 from training.draft_models.data import Data, DataSettings, held_out_prompts, load_data
 from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.loop import LoopSettings, RunPlan, Trainer, memory_needed_for
@@ -141,8 +141,10 @@ def check(settings: TrainSettings, folder: WorkFolder) -> None:
     if settings.dtype not in (None, *DTYPES):
         raise MisuseError(f"--dtype {settings.dtype} cannot be trained in; use one of: {', '.join(DTYPES)}")
     out = settings.out
+    check_writable(folder.path)
     if out.exists() and not out.is_dir():
         raise MisuseError(f"--out {out} is a file: choose a folder")
+    check_writable(out)
     begun, filled = folder.settings.exists(), out.exists() and any(out.iterdir())
     if begun and filled and not folder.checkpoint.exists():
         raise MisuseError(f"{out} holds a finished draft: choose another --out, or remove it and {folder.path}")

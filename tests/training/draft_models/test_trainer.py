@@ -168,6 +168,10 @@ def test_answers_may_be_the_targets_own(
         ({"target": "/nowhere"}, "/nowhere"),
         ({"data": (Path("nowhere.jsonl"),)}, "nowhere.jsonl cannot be read"),
         ({"held_out": Path("nowhere.jsonl")}, "nowhere.jsonl cannot be read"),
+        (
+            {"out": Path(__file__) / "draft", "data": (Path("nowhere.jsonl"),)},
+            "draft.work cannot be written: Not a directory; choose another --out",
+        ),
         ({"max_length": 4}, "leaves nothing to train on"),
     ],
 )

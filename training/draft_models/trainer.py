@@ -113,14 +113,15 @@ def _train(
     dtype = settings.dtype or ("bfloat16" if workers.device.type == "cuda" else "float32")
     target = load_target(settings.target, workers.device, dtype)
     settings = complete(settings, target, dtype)
-    data = load(settings, target, records, held_out, folder, workers, show)
-    for sentence in data.counts.sentences(int(settings.max_length or 0)):
-        show(sentence)
-
+    # Options that do not fit the target are told before the data is prepared, which may take hours.
     torch.manual_seed(settings.seed)
     recipe = build(target)
     recipe.module.to(workers.device)
     recipe.tuning = replace(recipe.tuning, rate=settings.rate or recipe.tuning.rate)
+
+    data = load(settings, target, records, held_out, folder, workers, show)
+    for sentence in data.counts.sentences(int(settings.max_length or 0)):
+        show(sentence)
     ready = TrainingRun(settings, target, recipe, data, folder, workers)
     plan = ready.plan(show)
     show(f"training {count_trained(recipe):,} parameters for {plan.steps:,} steps")

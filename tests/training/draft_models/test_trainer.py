@@ -182,6 +182,14 @@ def test_what_cannot_be_is_one_sentence(settings: TrainSettings, changes: dict[s
     assert not WorkFolder(settings.out).path.exists()
 
 
+def test_options_that_do_not_fit_the_target_are_told_before_the_data_is_prepared(settings: TrainSettings) -> None:
+    def build(target: FrozenTarget) -> FakeRecipe:
+        raise MisuseError("the target has no such layers")
+
+    with TrainingBar(Console(file=io.StringIO())) as bar, pytest.raises(MisuseError, match="no such layers"):
+        train_draft(replace(settings, max_length=4), build, bar)
+
+
 def test_nothing_is_overwritten(settings: TrainSettings) -> None:
     settings.out.write_text("")
     with pytest.raises(MisuseError, match="is a file"):

@@ -16,6 +16,10 @@ from server.ranks.place import ALONE, Place
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 
 
+_LEAST_CACHE_TOKENS = 64
+"""Of a target: with fewer it becomes ready, and can hardly answer anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenTarget:
     """One target, and its part of the memory for K/V."""
@@ -144,17 +148,19 @@ def parse_target(text: str) -> tuple[str, str]:
 
 def split_cache_tokens(given: Sequence[int], targets: int) -> list[int]:
     """The K/V tokens of each target: its own number, or its part of a single one. Raises MisuseError for any other
-    count of numbers."""
-    if len(given) == targets:
-        return list(given)
-    if len(given) != 1:
+    count of numbers, and for numbers that are too small."""
+    if len(given) not in (1, targets):
         raise MisuseError(
             f"--cache-tokens was given {len(given)} times for {targets} targets; give it once, to be divided equally, "
             "or once for each target"
         )
-    if given[0] < targets:
-        raise MisuseError(f"{given[0]} tokens of K/V are too few for {targets} targets; raise --cache-tokens")
-    return [given[0] // targets] * targets
+    shares = list(given) if len(given) == targets else [given[0] // targets] * targets
+    if min(shares) < _LEAST_CACHE_TOKENS:
+        raise MisuseError(
+            f"--cache-tokens leaves a target {min(shares)}, too few for a prompt and an answer; give each target at "
+            f"least {_LEAST_CACHE_TOKENS}"
+        )
+    return shares
 
 
 def parse_duration(text: str) -> float:

@@ -42,8 +42,13 @@ def test_the_cache_is_divided_equally_or_as_it_is_said() -> None:
     assert split_cache_tokens([700, 300], 2) == [700, 300]
     with pytest.raises(MisuseError, match="--cache-tokens was given 2 times for 3 targets"):
         split_cache_tokens([1, 2], 3)
-    with pytest.raises(MisuseError, match="2 tokens of K/V are too few for 3 targets"):
-        split_cache_tokens([2], 3)
+
+
+@pytest.mark.parametrize(("given", "targets", "least"), [([1], 1, 1), ([63], 1, 63), ([191], 3, 63), ([64, 9], 2, 9)])
+def test_a_cache_that_can_hold_no_answer_is_refused(given: list[int], targets: int, least: int) -> None:
+    with pytest.raises(MisuseError, match=f"leaves a target {least}, too few .*; give each target at least 64"):
+        split_cache_tokens(given, targets)
+    assert split_cache_tokens([64], 1) == [64]
 
 
 def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> None:

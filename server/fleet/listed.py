@@ -32,8 +32,8 @@ class ListedFleet:
             self.addresses = self._read()
         except (OSError, ValueError, MisuseError) as error:
             raise MisuseError(
-                f"--fleet-list names {file}, which cannot be read as a list ({error}); write HOST:PORT of each replica "
-                "into a line of its own"
+                f"--fleet-list names {file}, which cannot be read as a list ({_why(error)}); write HOST:PORT of each "
+                "replica into a line of its own"
             ) from error
 
     async def join(self) -> None:
@@ -48,7 +48,8 @@ class ListedFleet:
                 self._is_read = True
             except (OSError, ValueError, MisuseError) as error:
                 if self._is_read:
-                    _log.warning("%s cannot be read (%s); clients are told what it listed before", self._file, error)
+                    said = "%s cannot be read (%s); clients are told what it listed before"
+                    _log.warning(said, self._file, _why(error))
                 self._is_read = False
 
     async def leave(self) -> None:
@@ -59,3 +60,8 @@ class ListedFleet:
         listed = dict.fromkeys(parse_destination(line) for line in lines)
         told = set(drawn(listed, self._key, MOST_REPLICAS))
         return tuple(each for each in listed if each in told)
+
+
+def _why(error: Exception) -> str:
+    """In words: an OSError's own repeat the file's name behind a number."""
+    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)

@@ -39,6 +39,11 @@ async def test_the_list_is_read_again_and_a_broken_one_changes_nothing(
     assert len(fleet.addresses) == 2
     file.write_text("gpu:7072\n")
     await until_listed(Address("gpu", 7072))
+    file.unlink()
+    async with asyncio.timeout(20):
+        while len(caplog.messages) < 2:
+            await asyncio.sleep(0.001)
+    assert "cannot be read (No such file or directory); clients" in caplog.messages[1]
     running.cancel()
     await fleet.leave()
 
@@ -65,10 +70,13 @@ async def test_of_more_replicas_than_clients_take_each_lists_others_and_keeps_to
     running.cancel()
 
 
-@pytest.mark.parametrize("content", [None, "gpu", "gpu:0"])
-def test_what_is_no_list_is_refused(content: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "No such file or directory"), ("gpu", "'gpu' is not an address"), ("gpu:0", "'gpu:0' names no port")],
+)
+def test_what_is_no_list_is_refused(content: str | None, why: str, tmp_path: Path) -> None:
     file = tmp_path / "replicas"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(MisuseError, match=r"--fleet-list names .*replicas, which cannot be read as a list"):
+    with pytest.raises(MisuseError, match=rf"--fleet-list names .*replicas, which cannot be read as a list \({why}"):
         ListedFleet(file)

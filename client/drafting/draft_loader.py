@@ -63,6 +63,8 @@ class DraftChoice:
         that cannot draft together."""
         check_weights(self.weights)
         names = self._names
+        if self.draft == "":
+            raise MisuseError("--draft names nothing; give a draft's name, or leave --draft out")
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             raise MisuseError(f"--draft {self.draft} names '{repeated}' twice; name each draft once")

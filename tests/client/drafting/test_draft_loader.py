@@ -295,6 +295,7 @@ def test_what_drafts_beside_it_is_merged_with_the_bundles_draft(bundle, layers):
     ("draft", "says"),
     [
         ("moa+lookup+lookup", "names 'lookup' twice"),
+        ("", "--draft names nothing; give a draft's name, or leave --draft out"),
         ("moa+", "lacks a name beside its '+'"),
         ("+lookup", "lacks a name beside its '+'"),
     ],

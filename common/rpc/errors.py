@@ -68,6 +68,8 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
         )
     if "expected settings frame" in details:
         return HungUpError(f"what answers at {address} is not an Outrider server; check the address and the port")
+    if "dns resolution failed" in details or "errors resolving" in details:
+        return LinkError(f"the name of the server at {address} is unknown here; check its spelling and your link")
     if "failed to connect" in details or status is not grpc.StatusCode.UNAVAILABLE:
         return LinkError(f"the server at {address} cannot be reached; check its address and your link")
     return LinkError(f"the connection to the server at {address} was lost; ask again when it is back")

@@ -48,6 +48,13 @@ async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
             "as the first frame, got frame type 80) (Trying to connect an http1.x server (HTTP status 400))",
             "what answers at host:1 is not an Outrider server; check the address and the port",
         ),
+        (
+            grpc.StatusCode.UNAVAILABLE,
+            "errors resolving host:1: [field:hostname lookup error:address lookup failed for host:1: Domain name not "
+            "found]",
+            "the name of the server at host:1 is unknown here; check its spelling and your link",
+        ),
+        (grpc.StatusCode.UNAVAILABLE, "DNS resolution failed for host:1: C-ares status is not ARES_SUCCESS", "unknown"),
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", "was lost"),
         (grpc.StatusCode.UNAVAILABLE, "recvmsg:Connection reset by peer", "was lost"),
         (grpc.StatusCode.UNAVAILABLE, "ping timeout", "was lost"),

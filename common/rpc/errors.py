@@ -28,11 +28,12 @@ class HungUpError(LinkError):
     expects TLS or a client certificate, or a tunnel whose far end is gone."""
 
 
-def translated(error: grpc.RpcError, address: str) -> OutriderError:
-    """The error to raise for a failed call to the server at `address`."""
+def translated(error: grpc.RpcError, address: str, *, bears_token: bool = False) -> OutriderError:
+    """The error to raise for a failed call to the server at `address`; `bears_token`: the call had a bearer token."""
     status, details = error.code(), plain(error.details() or "", _LONGEST_DETAILS)
     if status is grpc.StatusCode.UNAUTHENTICATED:
-        return MisuseError(f"the server at {address} asks for a bearer token; give one that its operator issued")
+        fault = "does not accept the bearer token that was given" if bears_token else "asks for a bearer token"
+        return MisuseError(f"the server at {address} {fault}; give one that its operator issued")
     if status in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
         return PeerError(details, FailureCode.INVALID)
     if status is grpc.StatusCode.UNIMPLEMENTED:

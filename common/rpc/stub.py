@@ -44,12 +44,19 @@ class GenerateStream:
     event loop.
 
     `start` makes the call, with the first message, because a server does not wait long for that; `on_close` is awaited
-    after `close`.
+    after `close`. `bears_token` says that the call has a bearer token.
     """
 
-    def __init__(self, start: Callable[[], Any], address: str, on_close: Callable[[], Awaitable[None]] | None = None):
+    def __init__(
+        self,
+        start: Callable[[], Any],
+        address: str,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+        *,
+        bears_token: bool = False,
+    ):
         self._start = start
-        self._address = address
+        self._translated = partial(translated, address=address, bears_token=bears_token)
         self._on_close = on_close
         self._started: Any = None
         self._closed = False
@@ -75,7 +82,7 @@ class GenerateStream:
         try:
             frame = await anext(self._frames, None)
         except grpc.RpcError as error:
-            raise translated(error, self._address) from error
+            raise self._translated(error) from error
         except asyncio.CancelledError:
             # gRPC raises this for its own cancelled call too, which is not the cancellation of our task.
             if self._closed and not _our_task_is_cancelled():
@@ -151,6 +158,7 @@ class Connection:
         self._health = health_pb2_grpc.HealthStub(channel)
         self._address = address
         self._metadata = bearer_metadata(token)
+        self._translated = partial(translated, address=address, bears_token=bool(self._metadata))
 
     async def __aenter__(self) -> Self:
         return self
@@ -201,7 +209,7 @@ class Connection:
         try:
             yield
         except grpc.RpcError as error:
-            raise translated(error, self._address) from error
+            raise self._translated(error) from error
         except asyncio.CancelledError as error:
             # gRPC raises this for a call on a connection that was closed meanwhile, too.
             if _our_task_is_cancelled():
@@ -215,7 +223,7 @@ class Connection:
             async for chunk in call:
                 yield chunk.data
         except grpc.RpcError as error:
-            raise translated(error, self._address) from error
+            raise self._translated(error) from error
         finally:
             call.cancel()  # for a caller that has read enough
 
@@ -225,7 +233,8 @@ class Connection:
         """A new stream; the first message on it is Open, for `session` where that is given. `on_close` is awaited after
         it is closed."""
         metadata = self._metadata if session is None else (*self._metadata, (SESSION_HEADER, _digest(session)))
-        return GenerateStream(partial(self._stub.Generate, metadata=metadata), self._address, on_close)
+        start = partial(self._stub.Generate, metadata=metadata)
+        return GenerateStream(start, self._address, on_close, bears_token=bool(self._metadata))
 
 
 def _digest(session: str) -> str:

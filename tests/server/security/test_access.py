@@ -15,6 +15,7 @@ from common.address import Address
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Ack, Settings
 from common.rpc.credentials import Metadata, bearer_metadata
+from common.rpc.description import FileRequest
 from common.rpc.errors import LinkError
 from common.rpc.service import SERVICE_NAME
 from common.rpc.stub import connect
@@ -32,14 +33,19 @@ async def test_only_the_right_bearer_token_gets_in(target: Path, tmp_path: Path)
     async with running(with_access(options_for(target), token_file=path)) as server:
         async with connect(server.address, token="s3cret") as connection:
             assert (await connection.describe()).vocab_size == 300
-        for token in (None, "wrong"):
+        for token, says in (
+            (None, "asks for a bearer token; give"),
+            ("wrong", "does not accept the bearer"),
+        ):
             async with connect(server.address, token=token) as connection:
-                with pytest.raises(MisuseError, match="bearer token"):
+                with pytest.raises(MisuseError, match=says):
                     await connection.describe()
                 stream = connection.generate()
                 stream.send(Ack(0, 1))
-                with pytest.raises(MisuseError, match="bearer token"):
+                with pytest.raises(MisuseError, match=says):
                     await stream.receive()
+                with pytest.raises(MisuseError, match=says):
+                    await anext(connection.fetch(FileRequest("bundle", "file", 0)))
         async with grpc.aio.insecure_channel(server.address) as channel:
             reply = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
             assert reply.status == health_pb2.HealthCheckResponse.SERVING

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_TYPED = 0.5
-"""The least similarity for names that were typed: low enough for a command of four letters with two exchanged."""
+_TYPED = 0.6
+"""The least similarity for names that were typed: a command of four letters with two exchanged has 0.75, and words that
+have only some letters in common 0.5."""
 
 
 def did_you_mean(name: str, known: Iterable[str], form: str = "{}", alike: float = _TYPED) -> str:

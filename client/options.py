@@ -13,17 +13,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_WAIT_S
+from common.address import parse_destinations
 from common.programs.machine import MOST_THREADS
+from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
     from client.link.offline import OfflineOptions
     from client.link.stream import Access
 
+
+def _server(context: typer.Context, given: str) -> str:
+    try:
+        if not context.resilient_parsing:
+            parse_destinations(given)
+    except MisuseError as error:
+        raise typer.BadParameter(str(error)) from error  # which is told with what gave the value
+    return given
+
+
 Server = Annotated[
     str,
     typer.Option(
-        "--server", metavar="HOST:PORT", help="Where outriderd listens; several replicas are separated by commas."
+        "--server",
+        metavar="HOST:PORT",
+        callback=_server,
+        help="Where outriderd listens; several replicas are separated by commas.",
     ),
 ]
 Token = Annotated[str | None, typer.Option("--token", envvar="OUTRIDER_TOKEN", help="The server's bearer token.")]
@@ -285,8 +300,6 @@ class Credentials:
     def access_to(self, server: str) -> "Access":
         """Raises MisuseError for addresses or a token file that cannot be used, and for plaintext off loopback."""
         from client.link.stream import Access
-        from common.address import parse_destinations
-        from common.protocol.errors import MisuseError
         from common.rpc.credentials import ClientTls, read_token, warn_of_readable
 
         addresses = parse_destinations(server)
@@ -332,7 +345,6 @@ class AnswerRequest:
         """
         from client.answering import AnswerOptions, find_policy
         from client.text import valid_text
-        from common.protocol.errors import MisuseError
         from common.protocol.rules import default_rule
         from common.protocol.sampling import Sampling
 
@@ -370,7 +382,6 @@ class OfflineRequest:
     def options(self) -> "OfflineOptions":
         """Raises MisuseError for an unknown wish."""
         from client.link.offline import OfflineOptions
-        from common.protocol.errors import MisuseError
 
         if self.on_reconnect not in (_VERIFY, _KEEP):
             raise MisuseError(f"--on-reconnect is {_VERIFY} or {_KEEP}, not '{self.on_reconnect}'")

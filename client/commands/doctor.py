@@ -15,7 +15,7 @@ from client.doctor.server_checks import check_server_description
 from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from common.cache import cache_directory
-from common.programs.configuration import Program
+from common.programs.configuration import Program, configured_by
 from common.programs.findings import Finding, is_well, show
 from common.programs.machine import (
     check_clock,
@@ -58,7 +58,9 @@ async def doctor(context: typer.Context, program: Program, choice: Choice, *, as
         check_folder("cache", directory, wanted, "choose another place with --cache-dir"),
     ]
     if choice.reach is None:
-        findings.append(Finding("server", "none was named, so none was checked; --server HOST:PORT checks one"))
+        is_broken = bool(configured_by(context).fault)
+        why = "the configuration that may name one cannot be used" if is_broken else "none was named"
+        findings.append(Finding("server", f"{why}, so none was checked; --server HOST:PORT checks one"))
     else:
         findings += await _check_server(choice.reach, choice, directory, now)
     show(findings, as_json=as_json)

@@ -255,3 +255,28 @@ def test_what_is_configured_counts_as_if_it_were_typed(monkeypatch, capsys, tmp_
     monkeypatch.setenv("OUTRIDER_CONFIG", str(tmp_path / "config.toml"))
     code, _, err = outrider(monkeypatch, capsys, "run", "hi")
     assert (code, "stream, lockstep, cloud" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        ("server = 127\n", "server"),
+        ("[run]\nserver = 127\n", "[run] server"),
+        ("[presets.near]\nserver = 127\n", "[presets.near] server"),
+    ],
+)
+def test_an_address_that_is_none_is_told_with_where_it_stands(monkeypatch, capsys, tmp_path, content, where):
+    (tmp_path / "config.toml").write_text(content)
+    monkeypatch.setenv("OUTRIDER_CONFIG", str(tmp_path / "config.toml"))
+    code, _, err = outrider(monkeypatch, capsys, "run", "hi")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'config.toml'}: {where} does not fit: '127' is not an address; write HOST:PORT" in err
+
+
+def test_doctor_says_why_no_server_is_named_by_a_configuration_that_cannot_be_read(monkeypatch, capsys, tmp_path):
+    (tmp_path / "config.toml").write_text("server = [")
+    monkeypatch.setenv("OUTRIDER_CONFIG", str(tmp_path / "config.toml"))
+    out = outrider(monkeypatch, capsys, "doctor")[1]
+    assert "server: the configuration that may name one cannot be used, so none was checked; --server" in out
+    monkeypatch.setenv("OUTRIDER_CONFIG", os.devnull)
+    assert "server: none was named, so none was checked; --server" in outrider(monkeypatch, capsys, "doctor")[1]

@@ -298,11 +298,13 @@ class Credentials:
     follow_replicas: FollowReplicas = False
 
     def access_to(self, server: str) -> "Access":
-        """Raises MisuseError for addresses or a token file that cannot be used, and for plaintext off loopback."""
+        """Raises MisuseError for addresses or a token that cannot be used, and for plaintext off loopback."""
         from client.link.stream import Access
         from common.rpc.credentials import ClientTls, read_token, warn_of_readable
 
         addresses = parse_destinations(server)
+        if self.token == "":  # an empty variable counts as unset
+            raise MisuseError("--token is empty; give what the server's operator issued, or leave it out")
         if self.token and self.token_file:
             raise MisuseError("--token and --token-file say the same thing twice; give one of them")
         secured = self.tls or self.tls_ca or self.tls_cert or self.tls_key

@@ -1,5 +1,7 @@
 """Options that several commands share: what they fold into, and what they mean together."""
 
+from pathlib import Path
+
 import pytest
 
 from client.drafting.policies import CLOUD
@@ -15,6 +17,12 @@ def test_prompts_leave_this_machine_in_plain_text_only_when_asked() -> None:
     assert Credentials(insecure=True).access_to("gpu.example.org:7070").tls is None
     assert Credentials(tls=True).access_to("gpu.example.org:7070").tls is not None
     assert Credentials().access_to("127.0.0.1:7070").tls is None
+
+
+@pytest.mark.parametrize("file", [None, Path("token")])
+def test_an_empty_token_is_refused_rather_than_left_out(file: Path | None) -> None:
+    with pytest.raises(MisuseError, match="--token is empty; give"):
+        Credentials(token="", token_file=file).access_to("127.0.0.1:7070")
 
 
 def test_several_replicas_are_one_server_and_none_of_them_is_sent_plain_text() -> None:

@@ -22,6 +22,7 @@ from common.protocol.plain import plain
 from common.weight_only.modes import AS_IS
 
 _SHOWN = 8  # characters of an id, for a person
+_NEAR = 0.75  # alike enough for a target's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ def find_bundle(kept: Sequence[KeptBundle], name: str) -> KeptBundle:
     if found:
         names = ", ".join(bundle.name for bundle in found)
         raise MisuseError(f"'{plain(name)}' is the name of {len(found)} bundles; choose one: {names}")
-    meant = did_you_mean(name, [bundle.name for bundle in kept])
+    target, has_draft, _ = name.partition("/")
+    # Of no other target: that would have another one's draft removed.
+    near = [bundle for bundle in kept if did_you_mean(target, [bundle.target or bundle.name], alike=_NEAR)]
+    meant = did_you_mean(name, {bundle.name if has_draft else bundle.target or bundle.name for bundle in near})
     raise MisuseError(f"there is no bundle '{plain(name)}' here; {meant or '`outrider list` shows all'}")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from client.assembly import check_together, each_bundle, fetch_bundle
+from client.cache.library import KeptBundle, kept_bundles
 from client.cache.uses import in_use
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import choose_replica
@@ -26,7 +27,14 @@ async def pull(access: Access, choice: DraftChoice, cache: Path | None, *, trust
             )
             for each in each_bundle(description, choice)
         ]
+    kept = {each.id: each for each in kept_bundles(directory)}
     for manifest, bundle in bundles:
         with in_use(directory, manifest.id, str(access.address)):
-            typer.echo(f"the draft {manifest.draft} for {description.model} is in place", err=True)
+            typer.echo(_in_place(description.model, manifest.draft, kept.get(manifest.id)), err=True)
             typer.echo(str(bundle))
+
+
+def _in_place(model: str, draft: str, kept: KeptBundle | None) -> str:
+    """With the name by which it is listed and removed, where the target had another one when it was fetched."""
+    elsewhere = f"; `outrider list` has it as {kept.name}" if kept and kept.target != model else ""
+    return f"the draft {draft} for {model} is in place{elsewhere}"

@@ -98,6 +98,22 @@ def test_a_name_that_is_nearly_one_is_answered_with_it(tmp_path: Path) -> None:
         find_bundle(kept_bundles(tmp_path), "lama/moa")
 
 
+@pytest.mark.parametrize(("name", "meant"), [("lama", "llama"), ("llama/mao", "llama/moa"), ("lama/mao", "llama/moa")])
+def test_a_target_or_a_draft_that_is_nearly_one_is_answered_with_it(name: str, meant: str, tmp_path: Path) -> None:
+    keep(tmp_path, "llama", "moa")
+    keep(tmp_path, "qwen", "moa", "a" * 64)
+    with pytest.raises(MisuseError, match=rf"did you mean {meant}\?"):
+        find_bundle(kept_bundles(tmp_path), name)
+
+
+@pytest.mark.parametrize("name", ["small", "small/lsmall", "lsmall"])
+def test_a_draft_of_another_target_is_not_offered_for_removal(name: str, tmp_path: Path) -> None:
+    keep(tmp_path, "lbig", "lsmall")
+    keep(tmp_path, "ltool2", "lsmall", "a" * 64)
+    with pytest.raises(MisuseError, match=r"there is no bundle '.*' here; `outrider list` shows all"):
+        find_bundle(kept_bundles(tmp_path), name)
+
+
 def test_names_of_peers_cannot_command_a_terminal(tmp_path: Path) -> None:
     keep(tmp_path, "a\x1b[2Jb", "moa")
     (kept,) = kept_bundles(tmp_path)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.address import Address
+from common.counted import counted
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
 from server.ranks.place import ALONE, Place
@@ -151,8 +152,8 @@ def split_cache_tokens(given: Sequence[int], targets: int) -> list[int]:
     count of numbers, and for numbers that are too small."""
     if len(given) not in (1, targets):
         raise MisuseError(
-            f"--cache-tokens was given {len(given)} times for {targets} targets; give it once, to be divided equally, "
-            "or once for each target"
+            f"--cache-tokens was given {len(given)} times for {counted(targets, 'target')}; give it once, to be "
+            "divided equally, or once for each target"
         )
     shares = list(given) if len(given) == targets else [given[0] // targets] * targets
     if min(shares) < _LEAST_CACHE_TOKENS:

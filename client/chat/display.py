@@ -84,4 +84,5 @@ class Display:
 
 def held_line(tokens: int) -> str:
     """What a person must know of an answer without a server, by the user's choice."""
-    return f"{tokens} tokens are the draft model's own; /online has the server verify them"
+    held, them = ("1 token is", "it") if tokens == 1 else (f"{tokens} tokens are", "them")
+    return f"{held} the draft model's own; /online has the server verify {them}"

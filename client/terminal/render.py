@@ -13,6 +13,7 @@ from client.stats import Clock, Stats
 from client.stops import TextBeforeStop
 from client.terminal.screen import Screen
 from client.text import IncrementalText
+from common.counted import counted
 from common.protocol.plain import printable
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def stats_line(stats: Stats, seed: int | None) -> str:
     """An answer's stats in one line for a person, with the seed of what was drawn."""
     drawn = "" if seed is None else f", seed {seed}"
     return (
-        f"{stats.tokens} tokens in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
+        f"{counted(stats.tokens, 'token')} in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
         f"first after {stats.ttft_seconds * 1000:.0f} ms, {stats.accept_length:.2f} tokens per pass, "
         f"round trip {stats.rtt_ms:.0f} ms, {stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
         f"draft {stats.draft}, rule {stats.rule}{drawn}"
@@ -182,9 +183,9 @@ def waiting_line(seconds: float) -> str:
 def private_line(tokens: int, stats: Stats) -> str:
     """What a person must know of an answer to a private prompt."""
     return (
-        f"the answer is the draft model's own, because the prompt is private: {tokens} tokens by {stats.draft} alone "
-        f"in {stats.seconds:.1f} s; of what precedes the first private span {stats.bytes_up / 1000:.1f} kB went up and "
-        f"{stats.bytes_down / 1000:.1f} kB came down"
+        f"the answer is the draft model's own, because the prompt is private: {counted(tokens, 'token')} by "
+        f"{stats.draft} alone in {stats.seconds:.1f} s; of what precedes the first private span "
+        f"{stats.bytes_up / 1000:.1f} kB went up and {stats.bytes_down / 1000:.1f} kB came down"
     )
 
 
@@ -198,4 +199,5 @@ def provisional_line(tokens: int) -> str:
 
 def kept_line(tokens: int) -> str:
     """What a person must know of text that was kept without verification."""
-    return f"{tokens} tokens are kept as the draft model wrote them: lossy, not the target's own"
+    kept, them = ("1 token is", "it") if tokens == 1 else (f"{tokens} tokens are", "them")
+    return f"{kept} kept as the draft model wrote {them}: lossy, not the target's own"

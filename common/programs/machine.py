@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from common.counted import counted
 from common.programs.findings import Finding
 
 MOST_THREADS = 4 * max(16, os.cpu_count() or 1)
@@ -90,7 +91,7 @@ def check_device(device: str, dtype: str) -> Finding:
             "device", f"{device} does not compute in {dtype}: {reason}", "choose another --device or --dtype"
         )
     if chosen.type == "cpu":
-        return Finding("device", f"cpu computes in {dtype}, {torch.get_num_threads()} threads")
+        return Finding("device", f"cpu computes in {dtype}, {counted(torch.get_num_threads(), 'thread')}")
     free, total = torch.cuda.mem_get_info(chosen)
     name = f"{torch.cuda.get_device_name(chosen)}, {format_bytes(free)} of {format_bytes(total)} free"
     if number is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):

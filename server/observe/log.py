@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from common.counted import counted
 from common.protocol.plain import LONGEST_LINE, plain
 from server.events import (
     AnswerFinished,
@@ -58,7 +59,7 @@ def handle_event(event: Event, **about: str) -> None:
 def _sentence(event: Event) -> str:
     """The event in words, empty where people need not read it."""
     if isinstance(event, CallsRefused):
-        return f"{event.calls} calls refused: {event.kind}, because of the {event.reason}"
+        return f"{counted(event.calls, 'call')} refused: {event.kind}, because of the {event.reason}"
     return ""
 
 

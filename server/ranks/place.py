@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from common.counted import counted
 from common.protocol.errors import MisuseError
 
 RANK, RANKS, LOCAL_RANK, LOCAL_RANKS = "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
@@ -30,7 +31,8 @@ def find_place(asked: int | None, environment: Mapping[str, str]) -> Place:
     ranks = int(environment[RANKS])
     if asked is not None and asked != ranks:
         raise MisuseError(
-            f"torchrun started {ranks} processes, but --tensor-parallel says {asked}; leave out --tensor-parallel"
+            f"torchrun started {counted(ranks, 'process')}, but --tensor-parallel says {asked}; leave out "
+            "--tensor-parallel"
         )
     return Place(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
+from common.counted import counted
 from common.rpc.channel import MAX_FROM_CLIENT_BYTES, METADATA_BYTES, UNREAD_BYTES
 from server.security.call_pools import LIMITS, CallKind
 
@@ -34,7 +35,7 @@ class TargetMemory:
         fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
         return (
             f"{self.cache_bytes / _GB:.2g} GB of K/V for {self.cache_tokens} tokens, "
-            f"{self.weights_bytes / _GB:.2g} GB of weights, {self.running} answers at a time"
+            f"{self.weights_bytes / _GB:.2g} GB of weights, {counted(self.running, 'answer')} at a time"
             f"{fewer if self.unused_tokens else ''}"
         )
 
@@ -66,4 +67,4 @@ class Ceiling:
     def __str__(self) -> str:
         targets = "; ".join(f"{target.model}: {target}" for target in self.targets)
         strangers = f"{self.strangers_bytes / _GB:.2g} GB for clients without one"
-        return f"{targets}; at most {self.sessions} sessions, and {strangers}"
+        return f"{targets}; at most {counted(self.sessions, 'session')}, and {strangers}"

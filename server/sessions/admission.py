@@ -8,6 +8,7 @@ refused. A refusal comes at once and says when to try again. It may not know str
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from common.counted import counted
 from common.protocol.messages import Settings
 from server.passes.scheduler import max_decoding_sessions
 from server.passes.sequence import counted_twice
@@ -60,7 +61,8 @@ class Admission:
         held = len(own) + self._quotas.sessions_elsewhere(client)
         if held >= self._quotas.max_sessions(client):
             rivals, reason = own, RefusalReason.QUOTA_SESSIONS
-            sentence = f"'{client}' has all the {held} sessions that it may have at a time; end one of them"
+            has, one = ("the one session", "it") if held == 1 else (f"all the {held} sessions", "one of them")
+            sentence = f"'{client}' has {has} that it may have at a time; end {one}"
         elif len(entries) >= self._limits.max_sessions:
             rivals, reason = list(entries), RefusalReason.SESSIONS
             sentence = "the server has no room for another session; try again later"
@@ -103,7 +105,7 @@ class Admission:
         if reason is RefusalReason.CACHE:
             wait = self._wait(len(running), now)
             self._line.refused(who, need, wait, now)
-            size = f"a prompt of {len(prompt)} tokens"
+            size = f"a prompt of {counted(len(prompt), 'token')}"
             sentence = f"the server's cache has no room for {size}; try again later or shorten it"
             raise RefusalError(RefusalReason.CACHE, sentence, wait)
         self._line.served(who)
@@ -122,7 +124,7 @@ class Admission:
         return evicted
 
     def _running_refusal(self, running: int, now: float) -> RefusalError:
-        sentence = f"the server is busy with {running} answers; try again later"
+        sentence = f"the server is busy with {counted(running, 'answer')}; try again later"
         return RefusalError(RefusalReason.RUNNING, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:

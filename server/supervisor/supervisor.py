@@ -14,6 +14,7 @@ from typing import Protocol
 from prometheus_client.metrics_core import Metric
 
 from common.address import Address, written
+from common.counted import counted
 from common.programs.command_line import MISUSE
 from common.protocol.errors import MisuseError, OutriderError
 from server.supervisor.pages import load_of, merged, parsed
@@ -282,7 +283,7 @@ class Supervisor:
         if working != len(serving):
             why = "answers wait" if working > len(serving) else "replicas are idle"
             why = "too few are left" if len(serving) < bounds.least else why
-            self._say(f"{_NAME}{working} replicas in place of {len(serving)}: {why}")
+            self._say(f"{_NAME}{counted(working, 'replica')} in place of {len(serving)}: {why}")
             self.plan = self.plan.resized(working)
 
     async def _pages(self) -> dict[int, list[Metric]]:

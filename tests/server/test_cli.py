@@ -49,7 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ),
         ("bundle --target demo --draft mao --out new", "those are moa, "),
         ("serve --target demo --target -b=demo", "a target cannot be named '-b'; use 1 to 64 of the letters"),
-        ("serve --target demo --cache-tokens 8 --cache-tokens 9", "--cache-tokens was given 2 times for 1 targets"),
+        ("serve --target demo --cache-tokens 8 --cache-tokens 9", "--cache-tokens was given 2 times for 1 target;"),
         ("serve --target demo --cache-tokens 1", "too few for a prompt and an answer; give each target at least 64"),
         ("doctor --target demo --cache-tokens 1", "too few for a prompt and an answer; give each target at least 64"),
         ("serve --target TARGET --listen FREE --fleet-store nowhere", "--fleet-store names no store; write redis://"),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.counted import counted
 from training.draft_models.checkpoint import RunProgress
 from training.draft_models.recipe import Evaluation
 
@@ -86,8 +87,8 @@ def measured(facts: CardFacts) -> str:
     rows = {"accept length": facts.measured.accept_length, **by_depth, **facts.measured.details}
     during = ", ".join(f"{value:.2f} after {step:,}" for step, value in facts.progress.accepted)
     return (
-        f"On {facts.prompts} held-out prompts, at most {facts.new_tokens} new tokens each, greedy; accept length is "
-        "committed tokens per pass of the target, bonus token included.\n\n"
+        f"On {counted(facts.prompts, 'held-out prompt')}, at most {facts.new_tokens} new tokens each, greedy; "
+        "accept length is committed tokens per pass of the target, bonus token included.\n\n"
         + table(("", ""), [(name, f"{value:.3f}") for name, value in rows.items()])
         + (f"\n\nOn fewer and shorter ones during training, by steps: {during}." if during else "")
     )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from common.counted import counted
 from common.protocol.errors import MisuseError
 from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError, answerable
 from training.draft_models.records import ASSISTANT, ConversationRecord, Record, TextRecord, digest
@@ -47,8 +48,9 @@ class Counts:
     def sentences(self, max_length: int) -> list[str]:
         """Sentences for people: one on what is used, and one on each reason for which data was left out."""
         said = [
-            f"{self.samples:,} samples with {self.tokens:,} tokens, {self.learned:,} of them learned, from "
-            f"{self.conversations:,} conversations and {self.windows:,} windows of text; {self.held_out:,} held out"
+            f"{counted(self.samples, 'sample')} with {self.tokens:,} tokens, {self.learned:,} of them learned, from "
+            f"{counted(self.conversations, 'conversation')} and {counted(self.windows, 'window')} of text; "
+            f"{self.held_out:,} held out"
         ]
         if self.cut or self.dropped:
             said.append(

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from common.counted import counted
 from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, note_worth
 from common.protocol.errors import MisuseError
 from training.draft_models.batches import SampleBatches
@@ -124,7 +125,7 @@ def _train(
         show(sentence)
     ready = TrainingRun(settings, target, recipe, data, folder, workers)
     plan = ready.plan(show)
-    show(f"training {count_trained(recipe):,} parameters for {plan.steps:,} steps")
+    show(f"training {count_trained(recipe):,} parameters for {counted(plan.steps, 'step')}")
     progress = ready.trainer.run(plan, folder, ProgressLog(bar, folder, workers.count))
     show("measuring on held-out prompts and saving")
     return workers.from_first(lambda: ready.finish(progress))
@@ -312,7 +313,7 @@ class TrainingRun:
                 "answers": "the target's own" if settings.regenerate else "the data's",
                 "peak learning rate": f"{self.recipe.tuning.rate:g}",
                 "batch": f"{settings.batch_tokens:,} tokens, {settings.accumulate} accumulated, "
-                f"{self.workers.count} processes",
+                f"{counted(self.workers.count, 'process')}",
                 "longest sample": f"{settings.max_length:,} tokens",
                 "computed in": f"{settings.dtype} on {device_name(self.workers.device)}",
             },

@@ -2,16 +2,20 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from client.chat.display import held_line
 from client.terminal.render import (
     AnswerView,
     LiveRenderer,
     PlainRenderer,
     SilentRenderer,
+    kept_line,
     lossy_line,
+    private_line,
     renderer_for,
     stats_line,
     unreached_line,
@@ -120,6 +124,14 @@ def test_the_line_of_stats_tells_the_seed_of_what_was_drawn():
     assert stats_line(ONE, None).endswith("rule greedy")
     assert stats_line(ONE, 123).endswith("rule greedy, seed 123")
     assert lossy_line("typical") == "typical: lossy, not the target's own distribution"
+
+
+def test_a_single_token_is_singular():
+    assert stats_line(replace(ONE, tokens=1), None).startswith("1 token in ")
+    assert "is private: 1 token by " in private_line(1, ONE)
+    assert kept_line(1) == "1 token is kept as the draft model wrote it: lossy, not the target's own"
+    assert kept_line(2) == "2 tokens are kept as the draft model wrote them: lossy, not the target's own"
+    assert held_line(1) == "1 token is the draft model's own; /online has the server verify it"
 
 
 def test_a_server_that_is_there_and_will_not_talk_is_no_outage():

@@ -10,6 +10,7 @@ import pytest
 from common.protocol.messages import Settings
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.server_session import ServerSession
+from server.events import CallsRefused
 from server.observe import log
 from server.observe.log import configure_logging
 from server.sessions.quotas import Allowance, Quotas
@@ -103,10 +104,12 @@ def test_people_are_told_of_faults_and_of_what_has_a_sentence(capsys: pytest.Cap
     configure_logging("text")
     busy_sessions()
     log.note("serving", "there is room for 7 tokens", tokens=7)
+    log.handle_event(CallsRefused("opening", "displaced", 1))
     logging.getLogger("server.engine").error("a pass failed: %s", "it was not foreseen")
     logging.getLogger("another.library").info("nobody asked")
     assert capsys.readouterr().err.splitlines() == [
         "outriderd: there is room for 7 tokens",
+        "outriderd: 1 call refused: opening, because of the displaced",
         "outriderd: a pass failed: it was not foreseen",
     ]
 

@@ -25,6 +25,8 @@ def test_torchrun_says_which_rank_this_is() -> None:
 def test_another_number_than_torchruns_is_misuse() -> None:
     with pytest.raises(MisuseError, match="torchrun started 4 processes, but --tensor-parallel says 2"):
         find_place(2, LAUNCHED)
+    with pytest.raises(MisuseError, match="torchrun started 1 process, but"):
+        find_place(2, LAUNCHED | {"RANK": "0", "WORLD_SIZE": "1"})
 
 
 def test_each_rank_needs_a_gpu_of_its_own() -> None:

@@ -15,6 +15,11 @@ def test_it_says_what_of_the_cache_is_of_no_use() -> None:
     assert told == f"{ONE}; 100 tokens that were asked for are left out, for these sessions can use no more"
 
 
+def test_one_answer_and_one_session_are_singular() -> None:
+    assert str(replace(ONE, running=1)).endswith(", 1 answer at a time")
+    assert "; at most 1 session, and " in str(replace(CEILING, sessions=1))
+
+
 def test_it_says_what_each_target_takes_and_sums_it_for_machines() -> None:
     told, figures = str(CEILING), CEILING.as_dict()
     assert told.startswith("one: 1 GB of K/V for 32768 tokens, 2 GB of weights, 12 answers at a time; ")

@@ -265,3 +265,11 @@ def test_sessions_on_other_replicas_count_and_one_here_makes_way_for_another() -
     answer(first, sessions, FakeTarget())
     assert asking(sessions, "third", SHORT, client="bob").failed is None
     assert first.ended
+
+
+def test_a_quota_of_one_session_is_told_as_one() -> None:
+    sessions = Sessions(ENDLESS, SERVING_LIMITS, 2000, Quotas({"bob": Allowance(max_sessions=1)}))
+    assert asking(sessions, "first", SHORT, client="bob").failed is None
+    refused = asking(sessions, "second", SHORT, client="bob")
+    assert refused.failed is not None
+    assert refused.failed.message == "'bob' has the one session that it may have at a time; end it"

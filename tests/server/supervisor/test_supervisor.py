@@ -301,7 +301,7 @@ async def test_one_that_failed_for_good_is_not_what_makes_another_superfluous(
     first.written = f"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n"
     await fleet.reads_loads(10, DOWN_AFTER_S / 4)
     assert (fleet.replicas[number].drains, first.drains, last.drains) == (0, 0, drained)
-    assert ("outriderd: 1 replicas in place of 2: replicas are idle" in fleet.said) == bool(drained)
+    assert ("outriderd: 1 replica in place of 2: replicas are idle" in fleet.said) == bool(drained)
     await fleet.ended()
 
 

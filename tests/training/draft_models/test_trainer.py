@@ -143,6 +143,15 @@ def test_held_out_prompts_may_come_from_a_file(settings: TrainSettings, tmp_path
     assert "80 samples with " in ran.printed
 
 
+def test_a_single_prompt_and_step_are_singular(settings: TrainSettings, tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "one"}')
+    ran = Ran(replace(settings, steps=1, held_out=tmp_path / "prompts.jsonl"))
+    assert "parameters for 1 step\n" in ran.printed
+    card = (ran.out / "README.md").read_text()
+    assert "On 1 held-out prompt, at most " in card
+    assert " accumulated, 1 process |" in card
+
+
 def test_answers_may_be_the_targets_own(
     settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from client.answer import Answer
 from client.demo.comparison import rotations
 from client.stats import combined, per
+from common.counted import counted
 from common.protocol.errors import MisuseError, OutriderError
 from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
@@ -143,7 +144,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     compared: list[ClockComparison] = []
     for number, setting in enumerate(workload.settings):
         share = number / len(workload.settings)
-        advance(f"{setting.link}, {setting.clients} clients", share)
+        advance(f"{setting.link}, {counted(setting.clients, 'client')}", share)
         compared += await _compare_setting(testbed, request, workload, setting)
     return make_report(compared, workload, links)
 
@@ -251,8 +252,8 @@ def make_report(
             ],
         },
         faults=[
-            f"{each.system} on {each.setting.link} with {each.setting.clients} clients is {each.ratio:.2f} times as "
-            "fast on the virtual clock as in real time"
+            f"{each.system} on {each.setting.link} with {counted(each.setting.clients, 'client')} is {each.ratio:.2f} "
+            "times as fast on the virtual clock as in real time"
             for each in off
         ]
         + [
@@ -266,7 +267,8 @@ def make_report(
 def _prompts(workload: ClockWorkload) -> str:
     """How many there are and how often each is asked, by the factor on costs and the number of clients."""
     return ", ".join(
-        f"{each.prompts} asked {each.repetitions} times at x{each.slower} with {each.clients} clients"
+        f"{each.prompts} asked {counted(each.repetitions, 'time')} at x{each.slower} with "
+        f"{counted(each.clients, 'client')}"
         for each in _of_each_kind(workload)
     )
 

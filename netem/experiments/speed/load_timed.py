@@ -14,6 +14,7 @@ from client.answer import Answer
 from client.demo.comparison import is_identical
 from client.stats import combined, per
 from client.text import chat_tokens
+from common.counted import counted
 from common.models.checkpoint import load_tokenizer
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
@@ -89,7 +90,8 @@ async def measure(request: Request, advance: Advance) -> Report:
             await running.warm_up(prompts[0])
             loads[system.name] = []
             for turn, clients in enumerate(workload.clients):
-                advance(f"{system.name}, {clients} clients", (place + turn / len(workload.clients)) / len(systems))
+                share = (place + turn / len(workload.clients)) / len(systems)
+                advance(f"{system.name}, {counted(clients, 'client')}", share)
                 loads[system.name].append(await play(running.play, prompts, workload.tokens, clients))
     return make_report(loads, workload.tokens, f"{device_name(request.device)}, {dtype}", backend)
 
@@ -135,7 +137,7 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
             ],
         },
         faults=[
-            f"with {name} and {each.clients} clients: {fault}"
+            f"with {name} and {counted(each.clients, 'client')}: {fault}"
             for name, of in loads.items()
             for each in of
             for answer in each.answers

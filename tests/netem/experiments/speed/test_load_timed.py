@@ -43,7 +43,7 @@ def test_other_tokens_are_told_and_answers_that_broke_off_are_faults() -> None:
     other = replace(answer(TOKENS[::-1], seconds=0.5, ttft=0.1), failure="the link is gone")
     report = report_of(other)
     assert any("identical across systems: no, with 1, 4 clients" in remark for remark in report.remarks)
-    assert report.faults[0] == "with eager and 1 clients: an answer broke off: the link is gone"
+    assert report.faults[0] == "with eager and 1 client: an answer broke off: the link is gone"
     assert len(report.faults) == 1 + 4
 
 

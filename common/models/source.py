@@ -73,7 +73,7 @@ def check_target(path_or_id: str | Path) -> None:
 def check_quantise(quantise: str) -> None:
     """Raises `CheckpointError` for a format to which weights cannot be quantised; empty asks for none."""
     if quantise and quantise not in BITS:
-        raise CheckpointError(f"weights cannot be quantised to '{quantise}'; choose from: {', '.join(BITS)}.")
+        raise CheckpointError(f"weights cannot be quantised to '{quantise}'; choose from: {', '.join(BITS)}")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -62,7 +62,8 @@ _EVERY_DRAFT = (
     *("lookup", "lookahead", "ouroboros", "medusa", "clover", "hydra"),
     *("independent", "independent+lookup", "independent+lookahead", "independent+ouroboros"),
     *("glide", "eagle", "tandem", "eagle3"),
-    *("moa", "moa:0+lookup", "moa:0+lookahead", "moa:0+ouroboros", "moa:0+independent", "block", "block+lookup"),
+    *("moa", "moa:0+lookup", "moa:0+lookahead", "moa:0+ouroboros", "moa:0+independent", "dflash"),
+    *("block", "block+lookup"),
 )
 _ALONE = ("lookup", "eagle3", "moa:0", "moa:1", "moa:3", "moa:0+lookup", "block", "block+lookup")
 """Those that are compared over links that break."""

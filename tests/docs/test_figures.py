@@ -122,7 +122,8 @@ def test_draft_models_that_were_trained_from_other_seeds(draft):
         ", ".join(form.format(each[of]["value"]) for each in trained if each)
         for form, of in (("{:.2f}", "accept_length"), ("{:.2f}x", "speed_up"))
     )
-    assert f"| `{LABELS.get(draft, draft)}` | {lengths} | {speeds} |" in (ROOT / "docs" / "drafts.md").read_text("utf-8")
+    row = f"| `{LABELS.get(draft, draft)}` | {lengths} | {speeds} |"
+    assert row in (ROOT / "docs" / "drafts.md").read_text(encoding="utf-8")
 
 
 def test_the_picture_shows_every_system_on_every_link():

@@ -45,6 +45,14 @@ def test_threads_are_bounded(refused) -> None:
         assert "'--threads': Input should be" in said
 
 
+def test_the_present_folder_is_one_like_any_other(refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept").write_text("")
+    monkeypatch.chdir(tmp_path)
+    asked = ("moa", "--target", "demo", "--data", "kept", "--steps", "2")
+    assert "--out . is not empty" in refused(*asked, "--out", ".")
+    assert "--out / has no folder beside it" in refused(*asked, "--out", "/")
+
+
 def test_an_unknown_command_is_named(refused) -> None:
     assert "'dance'" in refused("dance")
 

@@ -36,7 +36,11 @@ class WorkFolder:
     """Beside the output: `settings.json`, `checkpoint.pt`, `log.jsonl`, `regenerated.jsonl`."""
 
     def __init__(self, out: Path) -> None:
-        self.path = out.with_name(out.name + ".work")
+        """Raises `MisuseError` where nothing can be beside the output."""
+        named = out.resolve() if out.name in ("", "..") else out
+        if not named.name:
+            raise MisuseError(f"--out {out} has no folder beside it for work in progress: choose another --out")
+        self.path = named.with_name(named.name + ".work")
         self.settings = self.path / "settings.json"
         self.checkpoint = self.path / "checkpoint.pt"
         self.log = self.path / "log.jsonl"

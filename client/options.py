@@ -35,7 +35,7 @@ def _server(context: typer.Context, given: str) -> str:
 Server = Annotated[
     str,
     typer.Option(
-        "--server", metavar="HOST:PORT", callback=_server, help="Where outriderd listens; several replicas with commas."
+        "--server", metavar="HOST:PORT", callback=_server, help="Where outriderd listens; commas between replicas."
     ),
 ]
 Token = Annotated[str | None, typer.Option("--token", envvar="OUTRIDER_TOKEN", help="The server's bearer token.")]
@@ -167,7 +167,7 @@ WeightsMode = Annotated[
         help="Weights of the draft model: as-is, or int8 or int4 for less memory.",
     ),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=0, max=MOST_THREADS, help="Torch threads; 0: its default.")]
+Threads = Annotated[int, typer.Option("--threads", min=0, max=MOST_THREADS, help="Torch threads; 0 for the default.")]
 Layers = Annotated[
     int | None,
     typer.Option("--layers", min=0, metavar="N", help="Last target layers to run locally; chosen by speed if absent."),

@@ -27,6 +27,7 @@ from client.terminal.interrupt import until_interrupted
 from client.terminal.keys import Keys
 from client.terminal.render import AnswerView
 from client.text import answer_text
+from common.counted import counted
 from common.protocol.messages import FinishReason
 from common.protocol.prefix import common_prefix
 
@@ -133,7 +134,7 @@ class Chat:
         self._own_files.add(path.resolve())
         count = len(saved.exchanges)
         more = "; its system prompt holds from now on" if saved.system else ""
-        self._display.note(f"loaded {count} question{'' if count == 1 else 's'} and what was answered{more}")
+        self._display.note(f"loaded {counted(count, 'question')} and what was answered{more}")
         if self.is_private:
             self._display.note(_PRIVATE)
         elif unverified := len(self._chat_session.unverified):

@@ -10,7 +10,6 @@ def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_block(config.directory)
     tail = load_tail_for(draft, config, draft.config.trunk.layer.hidden)
-
     head = drafting_head(tail)
 
     def make() -> LookAheadDrafter:

@@ -17,8 +17,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     head = drafting_head(model)
 
     def make() -> TreeDrafter:
-        packed = PackedModel(model, config.context + SPARE_SLOTS, on_demand=True)
-        packed.head = head
+        packed = PackedModel(model, config.context + SPARE_SLOTS, on_demand=True, head=head)
         return TreeDrafter(IndependentNetwork(packed, config.vocab_size), config.expansion, config.ranking)
 
     return make

@@ -27,7 +27,6 @@ def load(config: DrafterConfig) -> DrafterFactory:
     """Raises CheckpointError where the draft or the tail is missing or broken."""
     draft = load_tandem(config.directory)
     tail = load_tail_for(draft, config, draft.config.layer.hidden)
-
     head = drafting_head(tail)
 
     def make() -> TreeDrafter:

@@ -50,6 +50,7 @@ class PackedModel:
         row_multiple: int = 1,
         graphs: PassGraphs | None = None,
         on_demand: bool = False,
+        head: nn.Module | None = None,
     ) -> None:
         """Takes over `model`: from here on only passes may run it. `keep_hidden` keeps last hidden states in the pool,
         `taps` those that enter these layers, or leave the last one where it is the number of layers. `backend` computes
@@ -57,7 +58,7 @@ class PackedModel:
         faster. Passes are filled up to a multiple of `row_multiple` rows, and so are the rows whose logits are wanted.
         With `graphs`, for a `row_multiple` of 1, passes that have a bucket are filled up to it and replayed as
         graphs; the others are launched kernel by kernel. `on_demand`: K/V take memory as slots are written, which suits
-        a context that is seldom full.
+        a context that is seldom full. `head` takes the place of the model's own.
 
         Raises `CheckpointError` where the model's layers do not let a pass attend for them, and `ValueError` for a
         capacity below one slot. Whether passes agree with the model is for `agreement.py` to say.
@@ -67,7 +68,7 @@ class PackedModel:
         if prepacked:
             prepack(model)
         self.model = model
-        self.head = head_of(model)
+        self.head = head_of(model) if head is None else head
         self._stack = stack_of(model)
         self._backend = backend
         self._graphs = graphs

@@ -41,8 +41,8 @@ class PrepackedLinear(nn.Module):
 
 
 class PrepackedHead(PrepackedLinear):
-    """That of a model, whose plain weights stay: an embedding may share them, and some of their rows may be asked
-    for."""
+    """A model's head, whose plain weights stay: an embedding may share them, and a trimmed head takes some of their
+    rows."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__(linear)
@@ -82,11 +82,12 @@ def _prepack_below(module: nn.Module, gains: Callable[[nn.Linear], bool]) -> Non
 
 
 def _gains_in_passes(linear: nn.Linear) -> bool:
+    """Whether its product with the packed rows of a pass is faster so."""
     return _is_plain(linear) and linear.weight.dtype == torch.float32
 
 
 def _gains_in_levels(linear: nn.Linear) -> bool:
-    """Whether the product with a few rows does."""
+    """Whether its product with the few rows of a drafted level is faster so."""
     if not _is_plain(linear) or linear.weight.numel() < _WIDE:
         return False
     multiplies: bool = torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -42,18 +42,18 @@ class Request:
     device: str = "cpu"
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """The options that were given, of those that only some experiments read."""
-        given = {
-            DATA: self.data,
-            MODELS: self.models,
+    def given(self) -> tuple[tuple[str, str], ...]:
+        """The options that only some experiments read, as they were given, each with its value."""
+        values: Mapping[str, Sequence[object]] = {
+            DATA: (self.data,),
+            MODELS: (self.models,),
             DRAFT: self.drafts,
             TARGET: self.targets,
             APPS: self.apps,
-            LLAMA_SERVER: self.llama_server,
-            DEVICE: self.device != "cpu",
+            LLAMA_SERVER: (self.llama_server,),
+            DEVICE: () if self.device == "cpu" else (self.device,),
         }
-        return tuple(option for option, value in given.items() if value)
+        return tuple((option, str(value)) for option, each in values.items() for value in each if value is not None)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An entry of the table. Functions are given by name, because importing their modules takes long.
+    """An entry of the catalogue. Functions are given by name, because importing their modules takes long.
 
     module: the one that holds `measure`. plot: MODULE:FUNCTION that draws its results. models:
     MODULE:FUNCTION that finds the checkpoints which a run will load. options: those that it reads, of those that only
@@ -94,7 +94,7 @@ class Experiment:
 
     def check_options(self, request: Request) -> None:
         """Raises MisuseError for an option that the experiment does not read."""
-        if unread := [option for option in request.options if option not in self.options]:
+        if unread := dict.fromkeys(option for option, _ in request.given if option not in self.options):
             instead = f"it reads {', '.join(self.options)}" if self.options else "leave it out"
             raise MisuseError(f"the experiment '{self.name}' does not read {', '.join(unread)}; {instead}")
 

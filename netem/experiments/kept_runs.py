@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netem.experiments.experiment import APPS, DATA, DRAFT, LLAMA_SERVER, MODELS, TARGET, Request
+from netem.experiments.experiment import APPS, DATA, LLAMA_SERVER, Request
 
 ABLATION, SEEDS = "--ablation", "--seeds"
 """Options that name folders of models that do not ship: draft models that differ in one part each, and families whose
 draft models were trained from other seeds, in a folder named after the seed each."""
 
-_SEEDS = ("8", "9")
+_FURTHER_SEEDS = ("8", "9")
 """Beside 7, of those that ship."""
 
 Outside = Mapping[str, Sequence[Path]]
@@ -38,16 +38,7 @@ class KeptRun:
 
     def arguments(self, outside: Outside) -> list[str]:
         """Of `outrider-lab run`, without the folder."""
-        request = self.request(outside)
-        named = (
-            *((DATA, path) for path in (request.data,) if path),
-            *((MODELS, path) for path in (request.models,) if path),
-            *((DRAFT, name) for name in request.drafts),
-            *((TARGET, name) for name in request.targets),
-            *((APPS, path) for path in request.apps),
-            *((LLAMA_SERVER, path) for path in (request.llama_server,) if path),
-        )
-        return [self.experiment, *(str(word) for option in named for word in option)]
+        return [self.experiment, *(word for option in self.request(outside).given for word in option)]
 
 
 def _plain(experiment: str, *needs: str) -> KeptRun:
@@ -80,10 +71,10 @@ RUNS: tuple[KeptRun, ...] = (
     *map(_plain, ("capacity", "capacity-failures", "mixed")),
     _plain("exactness", DATA),
     _plain("coupled", DATA),
-    *(KeptRun(f"network-seed-{seed}", "network", needs=(SEEDS,), family=seed) for seed in _SEEDS),
+    *(KeptRun(f"network-seed-{seed}", "network", needs=(SEEDS,), family=seed) for seed in _FURTHER_SEEDS),
     *(
         KeptRun(f"single-device-seed-{seed}", "single-device", drafts=("moa", "block"), needs=(SEEDS,), family=seed)
-        for seed in _SEEDS
+        for seed in _FURTHER_SEEDS
     ),
     *map(_timed, ("precision", "engine", "sizes")),
     KeptRun("sizes-weights", "sizes", timed=True, drafts=("moa-n0", "moa-n1"), targets=("Llama-3.1-8B",)),

@@ -11,8 +11,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from client import options as option
 from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_NOTE, DEFAULT_WAIT_S
+from client.options import answers, connection, display, drafting, outages
 from client.service_cli import app as service_commands
 from client.terminal.loading import STOPPED, loading
 from client.terminal.piped import read_beside_prompt
@@ -47,30 +47,30 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @app.command()
 @with_folded_options
 def run(
-    server: option.Server,
+    server: connection.Server,
     prompt: Annotated[
         str, typer.Argument(help="What to ask; what is piped in comes before it, and is the prompt without it.")
     ] = "",
-    preset: option.Preset = None,
-    model: option.Model = "",
-    draft: option.Draft = None,
-    device: option.Device = "cpu",
-    dtype: option.Dtype = "float32",
-    weights: option.WeightsMode = "as-is",
-    threads: option.Threads = 0,
-    layers: option.Layers = None,
-    state: option.StateDtype = None,
-    system: option.System = "",
+    preset: drafting.Preset = None,
+    model: drafting.Model = "",
+    draft: drafting.Draft = None,
+    device: drafting.Device = "cpu",
+    dtype: drafting.Dtype = "float32",
+    weights: drafting.WeightsMode = "as-is",
+    threads: drafting.Threads = 0,
+    layers: drafting.Layers = None,
+    state: drafting.StateDtype = None,
+    system: answers.System = "",
     raw: Annotated[bool, typer.Option("--raw", help="Send the prompt unchanged, without the chat template.")] = False,
-    as_json: option.AsJson = False,
-    private_file: option.PrivateFile = None,
-    pace_draft: option.PaceDraft = 0.0,
-    cache_dir: option.CacheDir = None,
-    via_serve: option.ViaServe = True,
+    as_json: display.AsJson = False,
+    private_file: answers.PrivateFile = None,
+    pace_draft: answers.PaceDraft = 0.0,
+    cache_dir: drafting.CacheDir = None,
+    via_serve: drafting.ViaServe = True,
     *,
-    request: option.AnswerRequest,
-    unlinked: option.OfflineRequest,
-    credentials: option.Credentials,
+    request: answers.AnswerRequest,
+    unlinked: outages.OfflineRequest,
+    credentials: connection.Credentials,
 ) -> None:
     """Ask once and show the answer as it is committed.
 
@@ -105,24 +105,24 @@ def run(
 @app.command()
 @with_folded_options
 def chat(
-    server: option.Server,
-    preset: option.Preset = None,
-    model: option.Model = "",
-    draft: option.Draft = None,
-    device: option.Device = "cpu",
-    dtype: option.Dtype = "float32",
-    weights: option.WeightsMode = "as-is",
-    threads: option.Threads = 0,
-    layers: option.Layers = None,
-    state: option.StateDtype = None,
-    cache_dir: option.CacheDir = None,
-    via_serve: option.ViaServe = True,
+    server: connection.Server,
+    preset: drafting.Preset = None,
+    model: drafting.Model = "",
+    draft: drafting.Draft = None,
+    device: drafting.Device = "cpu",
+    dtype: drafting.Dtype = "float32",
+    weights: drafting.WeightsMode = "as-is",
+    threads: drafting.Threads = 0,
+    layers: drafting.Layers = None,
+    state: drafting.StateDtype = None,
+    cache_dir: drafting.CacheDir = None,
+    via_serve: drafting.ViaServe = True,
     *,
-    begun: option.ConversationRequest,
-    request: option.AnswerRequest,
-    unlinked: option.OfflineRequest,
-    shown: option.ScreenRequest,
-    credentials: option.Credentials,
+    begun: answers.ConversationRequest,
+    request: answers.AnswerRequest,
+    unlinked: outages.OfflineRequest,
+    shown: display.ScreenRequest,
+    credentials: connection.Credentials,
 ) -> None:
     """Chat: several turns in one session. Ctrl-C stops an answer, /help lists what can be typed.
 
@@ -144,8 +144,8 @@ def chat(
 @app.command()
 @with_folded_options
 def serve(
-    server: option.Server,
-    preset: option.Preset = None,
+    server: connection.Server,
+    preset: drafting.Preset = None,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="The address for apps; port 0 picks a free one.")
     ] = "127.0.0.1:8080",
@@ -168,8 +168,8 @@ def serve(
         str | None,
         typer.Option("--tool-parser", metavar="NAME", help="How the target writes tool calls: hermes, for example."),
     ] = None,
-    offline_limit: option.OfflineLimit = DEFAULT_LIMIT_TOKENS,
-    offline_wait: option.OfflineWait = DEFAULT_WAIT_S,
+    offline_limit: outages.OfflineLimit = DEFAULT_LIMIT_TOKENS,
+    offline_wait: outages.OfflineWait = DEFAULT_WAIT_S,
     offline_note: Annotated[
         str,
         typer.Option(
@@ -179,22 +179,22 @@ def serve(
             help="The last line of a streamed chat's answer that the draft model wrote in part; '' for none.",
         ),
     ] = DEFAULT_NOTE,
-    temperature: option.Temperature = 0.0,
-    rule: option.Rule = None,
-    idle: option.Idle = "",
-    model: option.Models = None,
-    draft: option.Draft = None,
-    device: option.Device = "cpu",
-    dtype: option.Dtype = "float32",
-    weights: option.WeightsMode = "as-is",
-    threads: option.Threads = 0,
-    layers: option.Layers = None,
-    state: option.StateDtype = None,
-    policy: option.PolicyName = "stream",
-    pace_draft: option.PaceDraft = 0.0,
-    cache_dir: option.CacheDir = None,
+    temperature: answers.Temperature = 0.0,
+    rule: answers.Rule = None,
+    idle: answers.Idle = "",
+    model: drafting.Models = None,
+    draft: drafting.Draft = None,
+    device: drafting.Device = "cpu",
+    dtype: drafting.Dtype = "float32",
+    weights: drafting.WeightsMode = "as-is",
+    threads: drafting.Threads = 0,
+    layers: drafting.Layers = None,
+    state: drafting.StateDtype = None,
+    policy: answers.PolicyName = "stream",
+    pace_draft: answers.PaceDraft = 0.0,
+    cache_dir: drafting.CacheDir = None,
     *,
-    credentials: option.Credentials,
+    credentials: connection.Credentials,
 ) -> None:
     """Answer apps on this machine as OpenAI's API does. Paths are /v1/chat/completions and the like.
 
@@ -213,7 +213,7 @@ def serve(
         from common.rpc.credentials import read_token, warn_of_readable
 
         access = credentials.access_to(server)
-        asked = option.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
+        asked = answers.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
         syntax = None if tool_parser is None else find_syntax(tool_parser)
         options, when_offline = asked.options(pace_draft / 1000), find_offline_behaviour(offline)
         defaults = EndpointDefaults(options, rule, when_offline, syntax, strict, offline_note)
@@ -229,16 +229,16 @@ def serve(
 @app.command()
 @with_folded_options
 def pull(
-    server: option.Server,
-    model: option.PulledModel = "",
-    draft: option.Draft = None,
-    weights: option.WeightsMode = "as-is",
+    server: connection.Server,
+    model: drafting.PulledModel = "",
+    draft: drafting.Draft = None,
+    weights: drafting.WeightsMode = "as-is",
     trust_new: Annotated[
         bool, typer.Option("--trust-new", help="Accept another target or draft model from this server than before.")
     ] = False,
-    cache_dir: option.CacheDir = None,
+    cache_dir: drafting.CacheDir = None,
     *,
-    credentials: option.Credentials,
+    credentials: connection.Credentials,
 ) -> None:
     """Fetch what this machine needs for one of a server's models. An interrupted pull is resumed."""
     import asyncio
@@ -251,7 +251,7 @@ def pull(
 
 
 @app.command("list")
-def list_bundles(cache_dir: option.CacheDir = None, as_json: option.AsJson = False) -> None:
+def list_bundles(cache_dir: drafting.CacheDir = None, as_json: display.AsJson = False) -> None:
     """Show the draft models that were fetched, each with its target."""
     from client.commands.library import list_bundles as list_command
 
@@ -262,7 +262,7 @@ def list_bundles(cache_dir: option.CacheDir = None, as_json: option.AsJson = Fal
 def remove_bundle(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="What `outrider list` calls it, its target alone, or an alias.")],
-    cache_dir: option.CacheDir = None,
+    cache_dir: drafting.CacheDir = None,
 ) -> None:
     """Remove a draft model that was fetched. Those that a running command uses stay."""
     import asyncio
@@ -278,14 +278,14 @@ def remove_bundle(
 def doctor(
     context: typer.Context,
     server: Annotated[str | None, typer.Option("--server", metavar="HOST:PORT", help="Check this server too.")] = None,
-    model: option.Model = "",
-    draft: option.Draft = None,
-    device: option.Device = "cpu",
-    dtype: option.Dtype = "float32",
-    cache_dir: option.CacheDir = None,
-    as_json: option.AsJson = False,
+    model: drafting.Model = "",
+    draft: drafting.Draft = None,
+    device: drafting.Device = "cpu",
+    dtype: drafting.Dtype = "float32",
+    cache_dir: drafting.CacheDir = None,
+    as_json: display.AsJson = False,
     *,
-    credentials: option.Credentials,
+    credentials: connection.Credentials,
 ) -> None:
     """Check this machine, and a server from here. Says how to fix what is wrong."""
     with ended_at_once(STOPPED):
@@ -314,9 +314,9 @@ def config(
 
 @app.command()
 def demo(
-    as_json: option.AsJson = False,
+    as_json: display.AsJson = False,
     prompts: Annotated[int, typer.Option("--prompts", min=1, help="How many prompts each system answers.")] = 3,
-    max_new_tokens: option.MaxNewTokens = 160,
+    max_new_tokens: answers.MaxNewTokens = 160,
     profile: Annotated[str, typer.Option("--profile", help="The link; `outrider-lab profiles` lists them.")] = "4g",
     seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
     models: Annotated[

@@ -11,7 +11,9 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from client.answering import AnswerOptions
-from client.options import AnswerRequest, ConversationRequest, OfflineRequest, ScreenRequest
+from client.options.answers import AnswerRequest, ConversationRequest
+from client.options.display import ScreenRequest
+from client.options.outages import OfflineRequest
 from client.private.spans import has_marks
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError

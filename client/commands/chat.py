@@ -19,7 +19,7 @@ from client.chat.settings import ChatSettings
 from client.local_serve.chat_client import Load, SocketChatClient, chat_client_of_serve
 from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions, loaded_here_line
-from client.options import Credentials
+from client.options.connection import Credentials
 from client.terminal.render import unreached_line
 from client.text import check_system
 from common.address import parse_destinations, written

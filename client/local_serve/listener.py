@@ -37,7 +37,9 @@ from client.local_serve.running import (
     withdraw,
 )
 from client.one_answer import answer, prompt_of
-from client.options import AnswerRequest, Credentials, OfflineRequest
+from client.options.answers import AnswerRequest
+from client.options.connection import Credentials
+from client.options.outages import OfflineRequest
 from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line, waiting_line
 from client.text import Question

@@ -23,7 +23,9 @@ from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
-    from client.options import AnswerRequest, Credentials, OfflineRequest
+    from client.options.answers import AnswerRequest
+    from client.options.connection import Credentials
+    from client.options.outages import OfflineRequest
     from client.text import Question
 
 _ACCEPT_S = 5.0  # for each reply before an answer begins; a slower `outrider serve` is not used

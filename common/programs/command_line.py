@@ -6,6 +6,7 @@ typer and the error families, no command.
 
 import os
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
@@ -33,6 +34,11 @@ def _show_version(wanted: bool) -> None:
 Version = Annotated[
     bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
 ]
+
+
+def one_of(*values: str) -> Callable[[str], list[str]]:
+    """Completes an option's value with these."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
 def new_app(about: str, epilog: str | None = None, **settings: Any) -> typer.Typer:

@@ -7,7 +7,7 @@ import pytest
 from client.chat.chat import Chat
 from client.chat.settings import ChatSettings
 from client.chat.transcript import Exchange
-from client.options import ConversationRequest
+from client.options.answers import ConversationRequest
 
 
 class Notes(list):

@@ -3,7 +3,8 @@
 import pytest
 
 from client.chat.settings import SETTINGS, ChatSettings, changed, find_setting, value_of
-from client.options import AnswerRequest, OfflineRequest
+from client.options.answers import AnswerRequest
+from client.options.outages import OfflineRequest
 from client.private.spans import BEGIN, END
 from common.protocol.errors import MisuseError
 

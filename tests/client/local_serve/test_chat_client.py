@@ -27,7 +27,9 @@ from client.link.stream import Access
 from client.local_serve.chat_client import GONE, SocketChatClient, chat_client_of_serve
 from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions
-from client.options import AnswerRequest, Credentials, OfflineRequest
+from client.options.answers import AnswerRequest
+from client.options.connection import Credentials
+from client.options.outages import OfflineRequest
 from client.private.spans import BEGIN, END
 from client.terminal.progress import download_bar
 from common.address import parse_address

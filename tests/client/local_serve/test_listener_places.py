@@ -17,7 +17,9 @@ from client.local_serve.listener import Listener
 from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined
 from client.local_serve.request import RequestOptions
 from client.local_serve.running import find_running
-from client.options import AnswerRequest, Credentials, OfflineRequest
+from client.options.answers import AnswerRequest
+from client.options.connection import Credentials
+from client.options.outages import OfflineRequest
 from client.private.spans import SplitPrompt
 from client.text import Question
 from common.address import parse_address

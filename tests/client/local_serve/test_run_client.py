@@ -30,7 +30,9 @@ from client.local_serve.messages import (
 from client.local_serve.request import RequestOptions
 from client.local_serve.run_client import answer_by_serve
 from client.local_serve.running import Running, announce, own_version, prepare_socket
-from client.options import AnswerRequest, Credentials, OfflineRequest
+from client.options.answers import AnswerRequest
+from client.options.connection import Credentials
+from client.options.outages import OfflineRequest
 from client.text import Question
 from common.protocol.errors import MisuseError, OutriderError
 

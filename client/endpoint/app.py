@@ -32,12 +32,15 @@ from client.endpoint.openai_requests import CompletionRequest, RequestKind, read
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, model, model_list
 from client.endpoint.served_models import ServedModels
 from client.endpoint.sse import DONE, EventStream, event, until_disconnected
+from common.protocol.plain import plain
 from common.protocol.sampling import Sampling
 
 _IDS = {RequestKind.CHAT: "chatcmpl-", RequestKind.COMPLETION: "cmpl-"}
 
 _HEADER_NAME = re.compile(r"[\w.\[\]-]{1,64}", re.ASCII)
 _MOST_NAMED = 16
+
+_MOST_DIGITS = 1000  # of a whole number, without its sign
 
 _CLIENT_CLOSED_REQUEST = 499  # nginx's code for it; the client no longer reads it
 
@@ -154,7 +157,7 @@ async def read_json(request: Request) -> Any:
         message = "send JSON, and the header 'Content-Type: application/json'"
         raise FaultError(Fault(415, message, code="unsupported_media_type"))
     try:
-        return json.loads(await request.body(), parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(await request.body(), parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
     except RecursionError:
         raise wrong(None, "the body's JSON is nested too deeply; send it flatter", "invalid_json") from None
     except ValueError as error:
@@ -165,8 +168,16 @@ def _finite(number: str) -> float:
     """No answer could repeat an infinite one."""
     value = float(number)
     if math.isinf(value):
-        raise ValueError(f"{number} is too large")
+        raise ValueError(f"{plain(number)} is too large")
     return value
+
+
+def _whole(number: str) -> int:
+    """Python refuses far longer ones too, but in words about Python."""
+    digits = len(number.removeprefix("-"))
+    if digits > _MOST_DIGITS:
+        raise ValueError(f"a number of {digits:,} digits is too long")
+    return int(number)
 
 
 def _refuse_constant(name: str) -> None:

@@ -70,13 +70,26 @@ def test_a_parameter_whose_name_is_no_text_is_refused_in_openais_shape(path, bod
     assert answer.json()["error"]["message"].isprintable()
 
 
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 5000])
-def test_a_number_that_cannot_be_held_is_refused(number):
+@pytest.mark.parametrize(
+    "number", ["1e999", "-1e999", "NaN", "Infinity", "9" * 5000, "-" + "9" * 1001, "9" * 5000 + ".0"]
+)
+def test_a_number_that_cannot_be_held_is_refused_in_few_words(number):
     body = f'{{"model": "outrider", "messages": [{{"role": "user", "content": ""}}], "tools": [{{"x": {number}}}]}}'
     paths = OpenAiPaths(None, Sampling(seed=0), dict)
     client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
     answer = client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+    message = answer.json()["error"]["message"]
+    assert len(message) < 120
+    assert "sys." not in message
+
+
+def test_a_long_whole_number_is_still_read():
+    paths = OpenAiPaths(None, Sampling(seed=0), dict)
+    client = TestClient(make_app(paths.routes(), access_rules_for("127.0.0.1", None)), base_url="http://127.0.0.1")
+    body = f'{{"model": "outrider", "prompt": "", "max_tokens": -{"9" * 1000}}}'
+    answer = client.post("/v1/completions", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "max_tokens")
 
 
 def test_json_that_is_nested_too_deeply_is_called_so():

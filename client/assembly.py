@@ -165,7 +165,7 @@ class Client:
             try:
                 yield conversation
             finally:
-                conversation.close()
+                await conversation.aclose()
 
     def privacy_router(self, conversation: Conversation) -> PrivacyRouter:
         """Keeps to this machine what of a conversation is private."""

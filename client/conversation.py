@@ -77,9 +77,8 @@ class Conversation:
         offline: OfflineOptions = OfflineOptions(),  # noqa: B008
         leave_full: LeaveFull | None = None,
     ):
-        self._leave_full = leave_full
         self._link = ReconnectingStream(stream, dial, self._link_changed, clock)
-        self._loop = loop
+        self._loop, self._leave_full = loop, leave_full
         self._drafter = None if drafter is None else PacedDrafter(drafter, pace, make_worker)
         self._tree_controller: TreeController = Controller() if tree is None else FixedTree(tree)
         self._draft_name, self._clock = draft_name, clock
@@ -87,12 +86,10 @@ class Conversation:
         self.on_wait: WaitListener = ignore_wait  # likewise
         self._on_link_change: LinkListener = ignore_link_changes
         self._changed = asyncio.Event()
-        self._opened_at = 0.0
-        self._rtt_s = 0.0
-        self._note = ""
+        self._opened_at = self._rtt_s = 0.0
         self._refusals = Refusals()
         self._began_offline = stream is None
-        self._abandoned = False
+        self._note, self._abandoned = "", False
 
     async def answer(
         self,
@@ -220,6 +217,12 @@ class Conversation:
         self._link.close()
         if self._drafter is not None:
             self._drafter.close()
+
+    async def aclose(self) -> None:
+        """As `close`, while the event loop goes on: the first level of a long prompt may take many seconds."""
+        self._link.close()
+        if self._drafter is not None:
+            await asyncio.to_thread(self._drafter.close)
 
     @property
     def _levels(self) -> Levels:

@@ -1,5 +1,8 @@
 """The options for drafts and their state, refused where they cannot work."""
 
+import asyncio
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,13 +12,15 @@ import pytest
 
 from client.assembly import Client, check_together, each_bundle
 from client.drafting.draft_loader import DraftChoice
+from client.drafting.policies import STREAM
 from client.link.replicas import describe
 from common.bundle import make_manifest
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError
-from common.protocol.messages import PROTOCOL_VERSION
+from common.protocol.messages import PROTOCOL_VERSION, Settings
 from common.rpc.description import ServerDescription
+from tests.client.fakes import ChainDrafter, FakeStream, decoded, target
 
 OFFERING = replace(
     ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), ("greedy",), (), ()),
@@ -153,6 +158,31 @@ async def test_a_release_with_one_target_whatever_it_is_asked_for_is_not_mistake
     assert await describe(older) == await describe(older, model="model") == described
     with pytest.raises(MisuseError, match="this server has no model 'other'; choose from: model"):
         await describe(older, model="other")
+
+
+async def test_the_event_loop_goes_on_while_a_closed_conversation_waits_for_its_level() -> None:
+    described = replace(client(DraftChoice()).description, fingerprint="target")
+    shared: Any = SimpleNamespace(current=None, open_stream=lambda counted, session: FakeStream())
+    begun, may_end = threading.Event(), threading.Event()
+
+    def draft_slowly(path: Sequence[int]) -> int:
+        begun.set()
+        assert may_end.wait(timeout=20), "the event loop stood still"
+        return target(path)
+
+    async def ask() -> None:
+        asked = replace(client(DraftChoice()), description=described)
+        async with asked.converse(STREAM, ChainDrafter(draft_slowly), shared_connection=shared) as conversation:
+            answering = asyncio.create_task(conversation.answer((1, 2, 3), Settings(3), lambda tokens, run: None))
+            await asyncio.to_thread(begun.wait, 20)
+            assert (await answering).tokens == decoded((1, 2, 3), 3)
+
+    asking = asyncio.create_task(ask())
+    await asyncio.to_thread(begun.wait, 20)
+    done, _ = await asyncio.wait([asking], timeout=0.2)
+    assert not done, "the level is left behind"
+    may_end.set()
+    await asking
 
 
 @pytest.mark.parametrize("mode", ["int3", "", "INT8", "bfloat16"])

@@ -19,6 +19,7 @@ MOST_GROWTH = 4096.0
 GROWING_STEPS = ("normalizer", "pre_tokenizer", "decoder")
 _LISTS = ("normalizers", "pretokenizers", "decoders")
 _BYTE_LEVEL, _REPLACE, _PRECOMPILED = "ByteLevel", "Replace", "Precompiled"
+_STRIP = "Strip"  # whose content is a character that it takes away
 _HARMLESS_BYTE_LEVELS = 8
 _ESCAPE = b"\\u00"  # by which any name may be written otherwise
 
@@ -52,7 +53,7 @@ def _growth(component: Any) -> float:
     grown = 2.0 if component.get("type") == _BYTE_LEVEL else 1.0
     for name in _LISTS:
         grown *= math.prod(map(_growth, component.get(name) or ()))
-    if "content" in component:
+    if "content" in component and component.get("type") != _STRIP:
         grown *= _replacing(component["pattern"], len(component["content"]))
     if component.get("precompiled_charsmap"):
         grown *= _longest(base64.b64decode(component["precompiled_charsmap"]))

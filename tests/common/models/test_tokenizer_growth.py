@@ -4,6 +4,7 @@ import base64
 import json
 
 import pytest
+import transformers
 from tokenizers import Tokenizer
 
 from common.models import tokenizer_growth
@@ -50,8 +51,25 @@ def test_what_explodes_is_refused_however_it_is_written(tokenizer, tmp_path):
     [
         {},
         {"normalizer": None, "decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel"}},
-        # Llama 2's, T5's and XLNet's.
-        {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, DOUBLING]}},
+        # Llama 2's and Mistral's, T5's and XLNet's.
+        {
+            "normalizer": {
+                "type": "Sequence",
+                "normalizers": [
+                    {"type": "Prepend", "prepend": "▁"},
+                    {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+                ],
+            },
+            "decoder": {
+                "type": "Sequence",
+                "decoders": [
+                    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                    {"type": "ByteFallback"},
+                    {"type": "Fuse"},
+                    {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+                ],
+            },
+        },
         {"normalizer": {"type": "Sequence", "normalizers": [charsmap(33), INSERTING]}},
         {"normalizer": sequence({"type": "Replace", "pattern": {"String": "``"}, "content": '"'}, 50)},
     ],
@@ -61,6 +79,11 @@ def test_what_is_published_is_let_through(tokenizer, tmp_path):
     file.write_text(json.dumps(tokenizer))
     check_growth_of_file(file)
     check_growth(tokenizer, file)
+
+
+@pytest.mark.parametrize("family", ["Llama", "CodeLlama", "Gemma", "Qwen2", "GPT2", "GPTNeoX", "Cohere", "T5", "XLNet"])
+def test_the_tokenizers_of_whole_families_are_let_through(family, tmp_path):
+    check_growth(json.loads(getattr(transformers, f"{family}Tokenizer")().backend_tokenizer.to_str()), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import typer
 
 from client.link.offline import DEFAULT_LIMIT_TOKENS, DEFAULT_NOTE, DEFAULT_WAIT_S
 from client.options import answers, connection, display, drafting, outages
+from client.service_cli import CHECK_ONLY
 from client.service_cli import app as service_commands
 from client.terminal.loading import STOPPED, loading
 from client.terminal.piped import read_beside_prompt
@@ -144,6 +145,7 @@ def chat(
 @app.command()
 @with_folded_options
 def serve(
+    context: typer.Context,
     server: connection.Server,
     preset: drafting.Preset = None,
     listen: Annotated[
@@ -223,6 +225,8 @@ def serve(
         listening = Listening(parse_address(listen), parallel, key, origins)
         choice = DraftChoice(draft, device, dtype, threads=threads, layers=layers, state=state, weights=weights)
         unlinked = OfflineOptions(offline_limit, offline_wait)
+        if CHECK_ONLY in context.meta:
+            return
         asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, unlinked, listening, loaded))
 
 

@@ -14,43 +14,52 @@ from pathlib import Path
 import typer
 
 from client.service_files import LABEL, ServedCommand, launchd_plist, systemd_unit
-from common.protocol.errors import MisuseError
+from common.protocol.errors import MisuseError, OutriderError
 
 _UNIT = "outrider.service"
 
 
 @dataclass(frozen=True, slots=True)
 class _Manager:
-    """How a system is told: its `file`, and the commands that start, stop and show the service, and show its log."""
+    """How a system is told: its `file`, and the commands that start, stop and show the service, and show its log.
+    `stop_may_fail`: those that stop it fail where it does not run."""
 
     file: Path
     start: Sequence[Sequence[str]]
     stop: Sequence[Sequence[str]]
     show: Sequence[str]
     log: Sequence[str]
+    stop_may_fail: bool = False
 
 
 def install(words: Sequence[str]) -> None:
-    """Writes the file for `outrider` with these words, and starts the service if this session can. Raises MisuseError
-    on a system without user services that are known here."""
+    """Writes the file for `outrider` with these words, and starts the service if this session can, in place of one
+    that was installed before. Raises MisuseError on a system without user services that are known here."""
     manager = _manager()
+    earlier = manager.stop if manager.file.exists() else []
     command = ServedCommand([_program(), *words], Path.cwd())
     manager.file.parent.mkdir(parents=True, exist_ok=True)
     is_unit = manager.file.name == _UNIT
     manager.file.write_bytes(systemd_unit(command).encode() if is_unit else launchd_plist(command, _log_file()))
     typer.echo(f"wrote {manager.file}")
-    if _told(manager.start):
+    is_stopped = _told(earlier) or manager.stop_may_fail
+    if is_stopped and _told(manager.start):
         typer.echo(f"`outrider serve` runs now and after every login; its log: {' '.join(manager.log)}")
     else:
-        typer.echo(f"start it in a session of your own with: {_written(manager.start)}")
+        typer.echo(f"start it in a session of your own with: {_written([*earlier, *manager.start], manager)}")
 
 
 def uninstall() -> None:
-    """Stops the service and removes its file. Raises MisuseError where there is none."""
+    """Stops the service and removes its file. Raises MisuseError where there is none, OutriderError where this session
+    cannot stop it."""
     manager = _manager()
     if not manager.file.exists():
         raise MisuseError(f"no service is installed: there is no {manager.file}")
-    _told(manager.stop)
+    if not (_told(manager.stop) or manager.stop_may_fail):
+        raise OutriderError(
+            "the service manager cannot be told from this session, so the service stays as it was; run "
+            "`outrider service uninstall` in a session of your own"
+        )
     manager.file.unlink()
     typer.echo(f"stopped, and removed {manager.file}")
 
@@ -76,6 +85,7 @@ def _manager() -> _Manager:
             stop=[["launchctl", "bootout", f"{domain}/{LABEL}"]],
             show=["launchctl", "print", f"{domain}/{LABEL}"],
             log=["tail", "-f", str(_log_file())],
+            stop_may_fail=True,
         )
     if sys.platform == "linux":
         configured = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
@@ -110,5 +120,5 @@ def _told(commands: Sequence[Sequence[str]]) -> bool:
     return True
 
 
-def _written(commands: Sequence[Sequence[str]]) -> str:
-    return " && ".join(" ".join(command) for command in commands)
+def _written(commands: Sequence[Sequence[str]], manager: _Manager) -> str:
+    return ("; " if manager.stop_may_fail else " && ").join(" ".join(command) for command in commands)

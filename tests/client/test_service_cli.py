@@ -1,6 +1,8 @@
 """`outrider service`: what it writes and says, with stand-ins for the programs that start services."""
 
 import plistlib
+import shlex
+import subprocess
 import sys
 
 import pytest
@@ -13,6 +15,7 @@ from client.commands import service
 def told(tmp_path, monkeypatch) -> list[list[str]]:
     """What the service manager was told, which succeeds."""
     told: list[list[str]] = []
+    monkeypatch.delenv("OUTRIDER_CACHE")  # of all tests
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(service.subprocess, "run", lambda command, **_: told.append(list(command)))
@@ -49,6 +52,69 @@ def test_on_macos_it_is_an_agent(tmp_path, told, monkeypatch, capsys):
     assert told[-1][:2] == ["launchctl", "bootstrap"]
 
 
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_second_installation_takes_the_place_of_what_runs(told, monkeypatch, capsys, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    assert outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7070", "--tls")[0] == 0
+    first = told[:]
+    code, said = outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7071", "--tls")
+    assert (code, "runs now" in said) == (0, True)
+    stopped, *started = told[len(first) :]
+    assert ("disable" in stopped and "--now" in stopped) or "bootout" in stopped
+    assert started == first
+
+
+def test_on_macos_one_that_had_ended_is_started_all_the_same(told, monkeypatch, capsys):
+    def run(command, **_):
+        told.append(list(command))
+        if "bootout" in command:
+            raise subprocess.CalledProcessError(3, command)
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(service.subprocess, "run", run)
+    for _ in range(2):
+        assert "runs now" in outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7070", "--tls")[1]
+    assert told[-1][:2] == ["launchctl", "bootstrap"]
+    assert outrider(monkeypatch, capsys, "service", "uninstall")[0] == 0
+
+
+def test_what_could_not_be_stopped_is_kept(tmp_path, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "linux")
+    outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7070", "--tls")
+
+    def fail(command, **_):
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(service.subprocess, "run", fail)
+    code, said = outrider(monkeypatch, capsys, "service", "uninstall")
+    assert (code, "stays as it was" in said) == (1, True)
+    assert (tmp_path / "config" / "systemd" / "user" / "outrider.service").exists()
+
+
+def test_variables_of_this_shell_become_options(tmp_path, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name, value in {"SERVER": "gpu:7070", "TLS": "1", "CACHE": "here", "ALLOW_ORIGIN": "http://a http://b"}.items():
+        monkeypatch.setenv(f"OUTRIDER_{name}", value)
+    assert outrider(monkeypatch, capsys, "service", "install", "--parallel", "2")[0] == 0
+    unit = (tmp_path / "config" / "systemd" / "user" / "outrider.service").read_text()
+    words = shlex.split(next(line for line in unit.splitlines() if line.startswith("ExecStart=")))
+    asked = words[words.index("serve") + 1 :]
+    assert asked[:2] == ["--parallel", "2"]
+    assert sorted(asked[2:]) == sorted(
+        [
+            "--server",
+            "gpu:7070",
+            "--tls",
+            "--cache-dir",
+            "here",
+            "--allow-origin",
+            "http://a",
+            "--allow-origin",
+            "http://b",
+        ]
+    )
+
+
 def test_where_the_manager_cannot_be_told_a_person_is(told, monkeypatch, capsys):
     def fail(*_, **__):
         raise FileNotFoundError
@@ -66,7 +132,12 @@ def test_where_the_manager_cannot_be_told_a_person_is(told, monkeypatch, capsys)
     [
         (["--tls"], "Missing option '--server'"),
         (["--server", "gpu:7070", "--offlin", "refuse"], "No such option: --offlin"),
-        (["--server", "gpu:7070", "--token", "secret"], "give --token-file"),
+        (["--server", "gpu:7070", "--tls", "--token", "secret"], "give --token-file"),
+        (["--server", "gpu:7070"], "in plain text; use --tls"),
+        (["--server", "gpu:7070", "--tls", "--listen", "0.0.0.0:8080"], "--api-key-file"),
+        (["--server", "gpu:7070", "--tls", "--token-file", "missing"], "missing"),
+        (["--server", "gpu:7070", "--tls", "--temperature", "-3"], "temperature"),
+        (["--server", "gpu:7070", "--tls", "--offline", "maybe"], "maybe"),
     ],
 )
 def test_what_serve_would_not_take_is_not_installed(tmp_path, told, monkeypatch, capsys, arguments, says):

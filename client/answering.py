@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from client.drafting.policies import LOCKSTEP, POLICIES, Policy
 from common.protocol.checks import check_settings
 from common.protocol.errors import MisuseError, PeerError
-from common.protocol.messages import Constraint, Settings
+from common.protocol.messages import MOST_NEW_TOKENS, Constraint, Settings
 from common.protocol.rules import RULES
 from common.protocol.sampling import LIKELIEST, Sampling
 
@@ -37,8 +37,8 @@ class AnswerOptions:
                 f"the policy '{self.policy.name}' never proposes anything, so that a server whose idle policy is "
                 f"'{self.idle}' would wait for ever; choose another --idle"
             )
-        if self.max_new_tokens < 1:
-            raise MisuseError("max_new_tokens must be at least 1")
+        if not 1 <= self.max_new_tokens <= MOST_NEW_TOKENS:
+            raise MisuseError(f"max_new_tokens must be at least 1 and at most {MOST_NEW_TOKENS}")
         try:
             check_settings(replace(self.settings(), idle=""))  # a server may have idle policies that we do not know
         except PeerError as error:

@@ -33,7 +33,7 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatSetting:
-    """A field of one part of the settings; `kind` and `least` are its option's type and least value."""
+    """A field of one part of the settings; `kind`, `least` and `most` are its option's type and bounds."""
 
     name: str
     help: str
@@ -41,6 +41,7 @@ class ChatSetting:
     field: str
     kind: type
     least: float
+    most: float
     default: Any
 
     def of(self, settings: ChatSettings) -> Any:
@@ -89,21 +90,23 @@ def value_of(setting: ChatSetting, settings: ChatSettings, options: AnswerOption
 
 def _whole(setting: ChatSetting, text: str) -> int:
     try:
-        return int(_least(setting, int(text)))
+        return int(_bounded(setting, int(text)))
     except ValueError:
         raise MisuseError(f"{setting.name} is a whole number, not '{text}'") from None
 
 
 def _number(setting: ChatSetting, text: str) -> float:
     try:
-        return _least(setting, float(text))
+        return _bounded(setting, float(text))
     except ValueError:
         raise MisuseError(f"{setting.name} is a number, not '{text}'") from None
 
 
-def _least(setting: ChatSetting, value: float) -> float:
+def _bounded(setting: ChatSetting, value: float) -> float:
     if setting.least > -math.inf and not value >= setting.least:  # which no number is that is none
         raise MisuseError(f"{setting.name} must be at least {setting.least:g}, not {value:g}")
+    if value > setting.most:
+        raise MisuseError(f"{setting.name} must be at most {setting.most}, not {value}")
     return value
 
 
@@ -145,7 +148,8 @@ def _settings_of(part: str, request: type) -> list[ChatSetting]:
 def _setting(part: str, name: str, default: Any, hint: Any, option: Any) -> ChatSetting:
     kind = get_args(hint)[0] if isinstance(hint, UnionType) else hint
     least = -math.inf if option.min is None else option.min
-    return ChatSetting(name.replace("_", "-"), option.help, part, name, kind, least, default)
+    most = math.inf if option.max is None else option.max
+    return ChatSetting(name.replace("_", "-"), option.help, part, name, kind, least, most, default)
 
 
 _ALL = [

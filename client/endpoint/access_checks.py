@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from client.endpoint.faults import OLLAMA_FOLDER, Fault, FaultError
+from common.address import Address
 from common.protocol.errors import MisuseError
 
 MOST_BODY_BYTES = 4 * 1024 * 1024
@@ -46,8 +47,8 @@ class AccessRules:
 def access_rules_for(host: str, key: str | None, origins: Collection[str] = ()) -> AccessRules:
     """An endpoint on loopback accepts loopback names alone, against DNS rebinding: a foreign page could have its own
     name resolve to this machine."""
-    is_ours_alone = host in _LOOPBACK_NAMES or host.startswith("127.")
-    return AccessRules(_LOOPBACK_NAMES | {host} if is_ours_alone else None, key, frozenset(origins))
+    names = _LOOPBACK_NAMES | {host} if Address(host, 0).is_loopback else None
+    return AccessRules(names, key, frozenset(origins))
 
 
 def check_origin(origin: str) -> str:

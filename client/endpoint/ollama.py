@@ -244,35 +244,45 @@ def _thinking(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _messages(messages: list[Any]) -> list[Any]:
-    """With the ids of calls that OpenAI's form wants: results follow their calls in the same order."""
-    waiting: list[str] = []
+    """With the ids of calls that OpenAI's form wants. A result that names no call is of the first with its function's
+    name that has none yet, or of the first of all."""
+    waiting: list[tuple[str, Any]] = []  # ids of calls without a result, and the names of their functions
     made = 0
     read = []
     for message in messages:
         if isinstance(message, dict) and message.get("images"):
             raise wrong("images", "'images' is not supported here; leave it out", "unsupported_parameter")
         if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
-            calls = []
-            for call in message["tool_calls"]:
-                waiting.append(f"call_{made}")
-                made += 1
-                calls.append(_call(call, waiting[-1]))
+            calls = [_call(call, made + place) for place, call in enumerate(message["tool_calls"])]
+            made += len(calls)
+            waiting += [(call["id"], call["function"].get("name")) for call in calls if _is_called(call)]
             message = {**message, "tool_calls": calls}
         if isinstance(message, dict) and message.get("role") == "tool":
-            message = {"name": message.get("tool_name"), "tool_call_id": waiting.pop(0) if waiting else "", **message}
+            name, said = message.get("tool_name"), message.get("tool_call_id")
+            wanted = (call for call in waiting if said in (None, call[0]) and name in (None, call[1]))
+            answered = next(wanted, None if said else next(iter(waiting), None))
+            if answered is not None:
+                waiting.remove(answered)
+            message = {"name": name, "tool_call_id": answered[0] if answered else "", **message}
         if isinstance(message, dict) and "thinking" in message:
             message = {**message, "reasoning_content": message["thinking"]}
         read.append(message)
     return read
 
 
-def _call(call: Any, made_id: str) -> Any:
+def _call(call: Any, place: int) -> Any:
+    """A call in OpenAI's form. Where it has no id, it gets one of nine letters and digits, as Mistral's templates
+    want it."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         return call
     arguments = function.get("arguments", {})
     return {
-        "id": made_id,
+        "id": call.get("id") or f"call{place:05d}",
         "type": "function",
         "function": {**function, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)},
     }
+
+
+def _is_called(call: Any) -> bool:
+    return isinstance(call, dict) and isinstance(call.get("function"), dict)

@@ -15,12 +15,13 @@ from client.endpoint.openai_messages import Message, Tool, ToolChoice
 from client.endpoint.parameters import Reader
 from common.protocol.logprobs import MAX_TOP_LOGPROBS
 from common.protocol.messages import Constraint
-from common.protocol.sampling import MAX_BIASED_TOKENS, Sampling
+from common.protocol.sampling import MAX_BIASED_TOKENS, REPETITION_PENALTIES, TEMPERATURES, Sampling
 
 MOST_CHOICES = 32
 """Answers that one request may ask for: half of the requests that may wait."""
 
 _SEEDS = 1 << 64
+_LEAST_TOP_P = 1e-6  # less than the likeliest token of any vocabulary has
 _COMPLETION_TOKENS = 16  # OpenAI's own default
 _MOST_TOKEN_DIGITS = 20  # of a token's number; int refuses a text of thousands
 
@@ -258,12 +259,29 @@ def _logit_bias(name: str, value: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((int(token), read(f"{name}.{token}", each)) for token, each in bias.items()))
 
 
+def _temperature(name: str, value: Any) -> float:
+    """Below the least that there is, the likeliest token has all the probability anyway."""
+    least, most = TEMPERATURES
+    read = parameters.number(0, most)(name, value)
+    return read if read >= least else 0.0
+
+
+def _top_p(name: str, value: Any) -> float:
+    """0 keeps the likeliest token alone, as the least share does."""
+    return parameters.number(0, 1)(name, value) or _LEAST_TOP_P
+
+
+def _top_k(name: str, value: Any) -> int:
+    """-1 keeps all tokens in vLLM, as 0 does here and elsewhere."""
+    return max(0, int(parameters.whole(-1)(name, value)))
+
+
 _SAMPLING: Mapping[str, Reader] = {
-    "temperature": parameters.number(0, 100),
-    "top_p": parameters.number(0, 1),
+    "temperature": _temperature,
+    "top_p": _top_p,
     "min_p": parameters.number(0, 1),
-    "top_k": parameters.whole(0),
-    "repetition_penalty": parameters.number(0, 100),
+    "top_k": _top_k,
+    "repetition_penalty": parameters.number(*REPETITION_PENALTIES),
     "seed": parameters.seed,
     "presence_penalty": parameters.number(-2, 2),
     "frequency_penalty": parameters.number(-2, 2),

@@ -9,12 +9,13 @@ import typer
 
 from common.programs.command_line import one_of
 from common.protocol.errors import MisuseError
+from common.protocol.messages import MOST_NEW_TOKENS
 
 if TYPE_CHECKING:
     from client.answering import AnswerOptions
 
 MaxNewTokens = Annotated[
-    int, typer.Option("--max-new-tokens", min=1, max=(1 << 31) - 1, help="The longest answer, in tokens.")
+    int, typer.Option("--max-new-tokens", min=1, max=MOST_NEW_TOKENS, help="The longest answer, in tokens.")
 ]
 Temperature = Annotated[float, typer.Option("--temperature", help="0 takes the likeliest token, more draws tokens.")]
 TopK = Annotated[int, typer.Option("--top-k", help="Draw from this many of the likeliest tokens; 0 from all.")]

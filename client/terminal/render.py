@@ -3,6 +3,7 @@
 Knows text and the console. What was committed is printed for good; only provisional text is ever redrawn.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -177,7 +178,8 @@ def unreached_line(address: str, draft: str | None, hitch: str) -> str:
 
 def waiting_line(seconds: float) -> str:
     """What a person must know who sees nothing while the server is waited for."""
-    return f"waiting up to {max(1, round(seconds))} s for the server"
+    limit = f" up to {max(1, round(seconds))} s" if seconds < math.inf else ""
+    return f"waiting{limit} for the server"
 
 
 def private_line(tokens: int, stats: Stats) -> str:

@@ -44,6 +44,10 @@ class Constraint:
     text: str
 
 
+MOST_NEW_TOKENS = (1 << 31) - 1
+"""The longest answer that can be asked for, in tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one answer. `idle` names an idle policy, empty for the server's default. `top_logprobs` asks for

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 # Beyond these, processed logits leave the range of float32.
-_TEMPERATURES = (0.01, 100.0)
-_PENALTIES = (0.01, 100.0)
+TEMPERATURES = (0.01, 100.0)
+"""The least and the most, apart from 0."""
+REPETITION_PENALTIES = (0.01, 100.0)
+"""The least and the most."""
 _ADDED = (-100.0, 100.0)
 
 MAX_BIASED_TOKENS = 1024
@@ -41,7 +43,7 @@ LIKELIEST = Sampling()
 
 def fault(sampling: Sampling) -> str:
     """What is wrong with the settings, as one sentence; empty where nothing is."""
-    least, most = _TEMPERATURES
+    least, most = TEMPERATURES
     if sampling.temperature != 0 and not least <= sampling.temperature <= most:
         return f"temperature must be 0 or lie in [{least:g}, {most:g}], not {sampling.temperature:g}"
     if not 0 <= sampling.top_k < 1 << 31:
@@ -50,7 +52,7 @@ def fault(sampling: Sampling) -> str:
         return f"top-p must lie in (0, 1], not {sampling.top_p:g}"
     if not 0 <= sampling.min_p <= 1:
         return f"min-p must lie in [0, 1], not {sampling.min_p:g}"
-    least, most = _PENALTIES
+    least, most = REPETITION_PENALTIES
     if not least <= sampling.repetition_penalty <= most:
         return f"repetition-penalty must lie in [{least:g}, {most:g}], 1 for none, not {sampling.repetition_penalty:g}"
     least, most = _ADDED

@@ -73,3 +73,9 @@ def test_a_policy_is_found_by_its_name():
     assert find_policy("lockstep") is LOCKSTEP
     with pytest.raises(MisuseError, match="unknown policy 'magic'; choose from: stream, lockstep, cloud"):
         find_policy("magic")
+
+
+@pytest.mark.parametrize("count", [0, 1 << 31])
+def test_an_answer_has_a_length_that_can_be_said(count):
+    with pytest.raises(MisuseError, match="max_new_tokens must be at least 1 and at most 2147483647"):
+        AnswerOptions(STREAM, count)

@@ -49,6 +49,7 @@ def test_a_setting_is_read_as_its_option_is(name, text, value):
         ("temperature", "hot", "temperature is a number, not 'hot'"),
         ("top-k", "1.5", "top-k is a whole number"),
         ("max-new-tokens", "0", "max-new-tokens must be at least 1"),
+        ("max-new-tokens", "5000000000", "max-new-tokens must be at most 2147483647"),
         ("offline-wait", "-1", "offline-wait must be at least 0"),
         ("offline-wait", "nan", "offline-wait must be at least 0"),
         ("markdown", "maybe", "markdown is on or off"),

@@ -57,6 +57,14 @@ async def test_a_name_from_elsewhere_is_not(host):
     assert json.loads(body)["error"]["code"] == "wrong_host"
 
 
+@pytest.mark.parametrize("listening", ["127.0.0.1", "127.1.2.3", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"])
+async def test_a_name_from_elsewhere_is_not_let_in_however_loopback_is_spelt(listening):
+    assert (await asked(access_rules_for(listening, None), {"host": "evil.example"}))[0] == 403
+    assert (await asked(access_rules_for("192.168.0.1", "key"), {"host": "gpu.lan", "authorization": "Bearer key"}))[
+        0
+    ] == 200
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [

@@ -95,6 +95,24 @@ def test_results_are_those_of_the_calls_before_them():
     assert [each["id"] for each in called["tool_calls"]] == [first["tool_call_id"], second["tool_call_id"]]
     assert called["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1}}
     assert first["name"] == "add"
+    assert all(len(each["id"]) == 9 and each["id"].isalnum() for each in called["tool_calls"])  # as Mistral's wants it
+
+
+def test_results_find_their_calls_by_id_by_name_or_by_order():
+    def ids(calls, results):
+        history = [
+            *MESSAGES,
+            {"role": "assistant", "tool_calls": calls},
+            *({"role": "tool", "content": "x", **each} for each in results),
+        ]
+        read = read_ollama_chat({"model": "m", "messages": history}, DEFAULTS).messages[2:]
+        return [each["tool_call_id"] for each in read]
+
+    add, look = ({"id": name * 3, "function": {"name": name, "arguments": {}}} for name in ("add", "log"))
+    assert ids([add, look], [{"tool_call_id": "logloglog"}, {}]) == ["logloglog", "addaddadd"]
+    assert ids([add, look], [{"tool_name": "log"}, {"tool_name": "add"}]) == ["logloglog", "addaddadd"]
+    assert ids([add, look], [{"tool_name": "other"}, {}]) == ["addaddadd", "logloglog"]
+    assert ids([add], [{}, {}]) == ["addaddadd", ""]
 
 
 def test_a_prompt_goes_through_the_template_unless_it_is_raw():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from client.endpoint.faults import FaultError
 from client.endpoint.openai_requests import RequestKind, read_chat, read_completion
-from common.protocol.sampling import Sampling
+from common.protocol.sampling import Sampling, fault
 
 DEFAULTS = Sampling(temperature=0.3, top_k=4, seed=11)
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
@@ -51,6 +51,21 @@ def test_what_is_said_holds():
 
 def test_null_says_nothing():
     assert chat(temperature=None, stop=None, n=None, tools=None, foo=None) == chat()
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ({"temperature": 1e-8}, {"temperature": 0.0}),
+        ({"temperature": 0.01}, {"temperature": 0.01}),
+        ({"temperature": 1, "top_k": -1}, {"temperature": 1.0, "top_k": 0}),
+        ({"temperature": 1, "top_p": 0}, {"temperature": 1.0, "top_p": 1e-6}),
+    ],
+)
+def test_extremes_that_other_servers_take_are_taken(said, meant):
+    read = read_chat(CHAT | said, Sampling())
+    assert read.sampling == Sampling(**meant)
+    assert fault(read.sampling) == ""
 
 
 def test_negative_seeds_are_seeds_of_their_own():
@@ -156,7 +171,7 @@ def test_what_cannot_be_is_named(settings, parameter):
     [
         ({"max_tokens": 10**21}, "'max_tokens' must be a whole number, at least 1 and at most 2147483647"),
         ({"max_completion_tokens": 0}, "'max_completion_tokens' must be a whole number, at least 1 and at most 2147"),
-        ({"top_k": -1}, "'top_k' must be a whole number, at least 0 and at most 2147483647"),
+        ({"top_k": -2}, "'top_k' must be a whole number, at least -1 and at most 2147483647"),
         ({"n": 33}, "'n' must be a whole number, at least 1 and at most 32"),
     ],
 )

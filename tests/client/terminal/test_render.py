@@ -1,6 +1,7 @@
 """Answers on a terminal, in a pipe, and for programs."""
 
 import io
+import math
 import re
 from dataclasses import replace
 
@@ -145,9 +146,10 @@ def test_a_server_that_is_there_and_will_not_talk_is_no_outage():
 
 
 def test_a_wait_is_told_in_whole_seconds():
-    assert [waiting_line(seconds) for seconds in (0.3, 10.06)] == [
+    assert [waiting_line(seconds) for seconds in (0.3, 10.06, math.inf)] == [
         "waiting up to 1 s for the server",
         "waiting up to 10 s for the server",
+        "waiting for the server",
     ]
 
 

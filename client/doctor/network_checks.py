@@ -14,6 +14,7 @@ from common.certificate import Certificate, read_der
 from common.programs.findings import Finding
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import ClientTls, client_credentials
+from common.rpc.proxy import proxy_to
 
 _TIMEOUT_S = 5.0
 
@@ -26,9 +27,17 @@ _TLS = "tls"
 
 
 def check_network(address: Address, tls: ClientTls | None, now: datetime) -> list[Finding]:
-    """One finding for each step, up to the first that fails; `now` is in UTC."""
+    """One finding for each step, up to the first that fails; `now` is in UTC. Of a server behind an HTTP proxy only the
+    way to the proxy can be checked."""
+    proxy = proxy_to(address)
+    if proxy is not None:
+        told = Finding("proxy", f"connections take the HTTP proxy {proxy}, which the environment names")
+        return [told, *_up_to_the_first_fault(lambda: check_name(proxy), lambda: check_port(proxy))]
     secured: Callable[[], Finding] = (lambda: check_tls(address, tls, now)) if tls else (lambda: check_plain(address))
-    steps: tuple[Callable[[], Finding], ...] = (lambda: check_name(address), lambda: check_port(address), secured)
+    return _up_to_the_first_fault(lambda: check_name(address), lambda: check_port(address), secured)
+
+
+def _up_to_the_first_fault(*steps: Callable[[], Finding]) -> list[Finding]:
     findings = []
     for step in steps:
         findings.append(step())

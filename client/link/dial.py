@@ -14,6 +14,7 @@ from typing import Self
 from client.link.stream import Access
 from common.address import Address
 from common.rpc.errors import LinkError
+from common.rpc.proxy import proxy_to
 from common.rpc.stub import Connection
 
 _RETRY_INTERVAL_S = 0.25
@@ -35,10 +36,22 @@ async def dial(access: Access) -> Connection:
     wait, from one that does not answer. Raises LinkError if the port is closed or the name unknown, MisuseError for
     broken credentials; if nothing answers, it goes on until it is cancelled.
     """
+    # The name of a server behind a proxy is the proxy's to look up, and its port the proxy's to try.
+    proxy = proxy_to(access.address)
+    try:
+        return await _dial(access, proxy or access.address)
+    except LinkError as error:
+        if proxy is None:
+            raise
+        raise LinkError(f"the HTTP proxy {proxy}, which the environment names, cannot be reached") from error
+
+
+async def _dial(access: Access, first: Address) -> Connection:
+    """As `dial`; `first` is where a connection leads first."""
     # One lookup for all probes: it cannot be cancelled, and each occupies a thread.
-    hosts = await _look_up(access.address)
+    hosts = await _look_up(first)
     async with _Attempts(access) as attempts:
-        probing = asyncio.create_task(_probe(access.address, hosts, attempts.begin))
+        probing = asyncio.create_task(_probe(first, hosts, attempts.begin))
         try:
             await asyncio.wait((probing, attempts.established), return_when=asyncio.FIRST_COMPLETED)
             if attempts.established.done():

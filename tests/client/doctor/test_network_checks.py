@@ -102,6 +102,17 @@ def test_a_road_without_faults(made):
         assert last(address, ann).verdict is Verdict.OK
 
 
+def test_behind_a_proxy_the_way_to_the_proxy_is_checked(monkeypatch):
+    monkeypatch.delenv("no_proxy", raising=False)
+    with serving(None) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://{proxy}")
+        found = check_network(Address("gpu.behind.invalid", 7070), None, NOW)
+    assert [finding.verdict for finding in found] == [Verdict.OK] * 3
+    assert f"take the HTTP proxy {proxy}" in found[0].detail
+    closed = check_network(Address("gpu.behind.invalid", 7070), None, NOW)
+    assert "refuses connections" in closed[-1].detail
+
+
 def test_a_name_that_nobody_knows():
     found = last(Address("nowhere.invalid", 7070))
     assert (found.subject, found.verdict) == ("name", Verdict.FAIL)

@@ -124,6 +124,42 @@ async def test_an_unknown_name_is_a_broken_link():
         await reached(Address("no.such.name.invalid", 7070), 30)
 
 
+@asynccontextmanager
+async def proxying(to: Address):
+    """The address of an HTTP proxy, which connects to a server whatever name it is asked for."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        assert asked.startswith(b"CONNECT gpu.behind.invalid:7070 ")
+        behind, before = await asyncio.open_connection(to.host, to.port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(copy(reader, before), copy(behind, writer))
+
+    server = await asyncio.start_server(connect, LOOPBACK, 0)
+    async with server:
+        yield Address(LOOPBACK, server.sockets[0].getsockname()[1])
+
+
+async def test_a_server_behind_a_proxy_is_reached_again_by_a_name_that_the_proxy_alone_knows(monkeypatch):
+    async with listening() as address, proxying(address) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://{proxy}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with await reached(Address("gpu.behind.invalid", 7070)) as connection:
+            assert await asyncio.wait_for(connection.stands(), 0.1)
+
+
+async def test_a_proxy_that_refuses_is_named(monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://{LOOPBACK}:{free_port()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(LinkError, match="the HTTP proxy"):
+        await reached(Address("gpu.behind.invalid", 7070))
+
+
 async def test_a_server_that_begins_to_answer_is_reached_before_the_kernel_asks_again():
     with deaf_listener() as (listener, address):
         loop = asyncio.get_running_loop()

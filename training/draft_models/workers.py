@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -20,6 +21,10 @@ from common.models.placement import parse_device
 from common.programs.extras import require_extra
 
 T = TypeVar("T")
+
+LONGEST_WAIT = timedelta(days=7)
+"""How long a process waits for another. The first one makes the target's answers alone, which takes hours or days, and
+measures alone; torch gives up after ten minutes with NCCL. A process that fails is noticed at once by the launcher."""
 
 
 class Workers(Protocol):
@@ -79,11 +84,16 @@ class ManyWorkers:
 
     def __init__(self, device: str | None) -> None:
         require_extra("train", "training in several processes")
-        from accelerate import Accelerator, DistributedDataParallelKwargs  # type: ignore[import-untyped]
+        from accelerate import (  # type: ignore[import-untyped]
+            Accelerator,
+            DistributedDataParallelKwargs,
+            InitProcessGroupKwargs,
+        )
 
         # Some recipes draw which parameters a step trains.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-        self.accelerator: Any = Accelerator(cpu=device == "cpu", kwargs_handlers=[unused])
+        patient = InitProcessGroupKwargs(timeout=LONGEST_WAIT)
+        self.accelerator: Any = Accelerator(cpu=device == "cpu", kwargs_handlers=[unused, patient])
         self.rank: int = self.accelerator.process_index
         self.count: int = self.accelerator.num_processes
         self.device: torch.device = self.accelerator.device

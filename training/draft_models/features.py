@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
-from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer, read_end_tokens
 from common.models.families import context_of, key_width
 from common.models.fingerprint import fingerprint
 from common.models.parts import head_of, layers_of, stack_of
@@ -26,13 +26,15 @@ from training.draft_models.recipe import Batch, FeatureNeeds, Features
 
 @dataclass(frozen=True, eq=False)
 class FrozenTarget:
-    """A causal LM without gradients in evaluation mode, its tokenizer and its fingerprint. name: for people."""
+    """A causal LM without gradients in evaluation mode, its tokenizer and its fingerprint. name: for people.
+    end_tokens: end an answer, as on the server; empty where the checkpoint names none."""
 
     directory: Path
     name: str
     fingerprint: str
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    end_tokens: frozenset[int]
 
     @property
     def config(self) -> Any:
@@ -51,15 +53,6 @@ class FrozenTarget:
     def key_value_size(self) -> int:
         """E_kv: key/value heads times their size, the width of one layer's keys of one token."""
         return key_width(self.config)
-
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        """The tokens that end an answer; empty where the checkpoint names none."""
-        generation = getattr(self.model, "generation_config", None)
-        named: Any = getattr(generation, "eos_token_id", None)
-        if named is None:
-            named = self.tokenizer.eos_token_id
-        return frozenset([named] if isinstance(named, int) else named or [])
 
     @property
     def embedding(self) -> torch.nn.Module:
@@ -86,12 +79,14 @@ def load_target(path_or_id: str, device: torch.device, dtype: str) -> FrozenTarg
     """Loads a target. Raises `CheckpointError` where the checkpoint, the device or the dtype cannot be used."""
     family = shipped_family(path_or_id)
     directory = checkpoint_directory(family.target if family else path_or_id, with_weights=True)
+    tokenizer = load_tokenizer(directory)
     return FrozenTarget(
         directory=directory,
         name=path_or_id if family else directory.resolve().name,
         fingerprint=fingerprint(directory),
         model=load_causal_lm(directory, device, dtype),
-        tokenizer=load_tokenizer(directory),
+        tokenizer=tokenizer,
+        end_tokens=read_end_tokens(directory, load_config(directory), tokenizer),
     )
 
 

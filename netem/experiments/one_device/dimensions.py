@@ -143,7 +143,14 @@ def default_config(target: TargetDimensions, depths: tuple[int, ...]) -> MoaConf
 
 def frozen(target: TargetDimensions) -> FrozenTarget:
     """What the sizes of a draft model are chosen from, without a tokenizer and without memory for the weights."""
-    return FrozenTarget(Path(), target.name, fingerprint="", model=build(target), tokenizer=None)  # type: ignore[arg-type]
+    return FrozenTarget(
+        Path(),
+        target.name,
+        fingerprint="",
+        model=build(target),
+        tokenizer=None,  # type: ignore[arg-type]
+        end_tokens=frozenset(),
+    )
 
 
 def build(target: TargetDimensions, layers: int | None = None) -> PreTrainedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from transformers import DynamicCache
 
 from common.models.packed import PackedModel
+from server.models.target_card import read_card
 from tests.families import FAMILIES, SLIDING_WINDOW, make_checkpoint
 from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.recipe import Batch, FeatureNeeds, Features
@@ -100,3 +102,20 @@ def test_a_batch_knows_its_answers_and_targets() -> None:
     assert batch.targets.tolist() == [7, 8, 9]
     assert ids[batch.answers].tolist() == [7, 8, 9]
     assert batch.filled.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("in_config", "in_generation"), [(0, {"eos_token_id": [7, 9]}), (7, {"eos_token_id": 9}), (7, {}), (7, None)]
+)
+def test_answers_end_where_the_server_ends_them(
+    tmp_path: Path, in_config: int, in_generation: dict[str, object] | None
+) -> None:
+    path = make_checkpoint(tmp_path / "target", "llama")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "eos_token_id": in_config}))
+    (path / "generation_config.json").unlink()
+    if in_generation is not None:
+        (path / "generation_config.json").write_text(json.dumps(in_generation))
+    target = load_target(str(path), torch.device("cpu"), "float32")
+    assert sorted(target.end_tokens) == list(read_card("target", path, target.tokenizer).end_tokens)
+    assert target.tokenizer.eos_token_id in target.end_tokens

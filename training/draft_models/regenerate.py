@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from transformers import GenerationConfig
 
 from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError
 from training.draft_models.features import FrozenTarget
+from training.draft_models.greedy_answers import greedy_answers
 from training.draft_models.records import ASSISTANT, ConversationRecord, Turn
 
 ANSWER_TOKENS = 512
@@ -50,7 +49,8 @@ class Dialogue:
 
 @dataclass(frozen=True)
 class Regeneration:
-    """Generates answers of `target`, at most `rows` at a time, for samples of at most `max_length` tokens.
+    """Generates answers of `target`, at most `rows` at a time, for samples of at most `max_length` tokens; one that
+    does not fit has one token more, which shows that it has to be cut.
 
     cache: a JSONL file, one conversation a line with its `messages` and the samples' tokens. report: called with the
     number of conversations done and their total.
@@ -68,7 +68,7 @@ class Regeneration:
         self.drop_half_line()
         known = self.read()
         missing = list({item.digest: item for item in conversations if item.digest not in known}.values())
-        missing.sort(key=lambda item: (sum(len(turn.content) for turn in item.turns), item.digest))
+        missing.sort(key=lambda item: (asked_characters(item.turns), item.digest))
         for start in range(0, len(missing), self.rows):
             self.report(start, len(missing))
             for dialogue in self.answer(chat, missing[start : start + self.rows]):
@@ -96,37 +96,26 @@ class Regeneration:
         return dialogues
 
     def ask(self, chat: ChatRenderer, dialogue: Dialogue, number: int) -> None:
-        """Renders the next question; a dialogue without one, or without room for an answer, is over."""
+        """Renders the next question; a dialogue without one, or without room for it, is over."""
         if dialogue.over or number >= len(dialogue.questions):
             dialogue.over = True
             return
         dialogue.turns += dialogue.questions[number]
         try:
-            dialogue.prompt = chat.prompt(dialogue.turns)
+            dialogue.prompt = chat.prompt(dialogue.turns)[: self.max_length + 1]
         except TemplateRefusedError:
             dialogue.over = True
-        dialogue.over = dialogue.over or len(dialogue.prompt) >= self.max_length
+            return
+        if len(dialogue.prompt) > self.max_length:
+            # Kept without an answer, so that it counts among the samples that are cut or left out.
+            dialogue.learn([])
+            dialogue.over = True
 
-    @torch.no_grad()
     def generate(self, prompts: Sequence[list[int]]) -> list[list[int]]:
-        """Greedy answers, each with its end token."""
-        width = max(len(prompt) for prompt in prompts)
-        device = self.target.device
-        ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts], device=device)
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
-        ends = sorted(self.target.end_tokens)
-        config: Any = GenerationConfig
-        plainly = config(
-            do_sample=False,
-            max_new_tokens=min(ANSWER_TOKENS, self.max_length - width),
-            # Some checkpoints set a penalty, with which the greedy choice is not the likeliest token.
-            repetition_penalty=1.0,
-            eos_token_id=ends or None,
-            pad_token_id=ends[0] if ends else 0,
-        )
-        model: Any = self.target.model
-        made = model.generate(input_ids=ids, attention_mask=mask, generation_config=plainly)[:, width:].tolist()
-        return [until_end(answer, self.target.end_tokens) for answer in made]
+        """Greedy answers, each with its end token or cut. One that does not fit is a token too long, so that its sample
+        is cut and counted as those of the data's own answers are."""
+        rooms = [min(ANSWER_TOKENS, self.max_length + 1 - len(prompt)) for prompt in prompts]
+        return greedy_answers(self.target, prompts, rooms)
 
     def read(self) -> dict[str, list[Sample]]:
         """The cached samples for this target and length, by the digest of the conversation."""
@@ -171,9 +160,9 @@ def questions(turns: Sequence[Turn]) -> list[list[Turn]]:
     return found if any(turn.role != "system" for turn in found[-1]) else found[:-1]
 
 
-def until_end(answer: list[int], end_tokens: frozenset[int]) -> list[int]:
-    end = next((index for index, token in enumerate(answer) if token in end_tokens), len(answer))
-    return answer[: end + 1]
+def asked_characters(turns: Sequence[Turn]) -> int:
+    """How much is asked, by which batches have prompts of like length; given answers are not read."""
+    return sum(len(turn.content) for turn in turns if turn.role != ASSISTANT)
 
 
 def load_sample(item: Mapping[str, Any]) -> Sample:

@@ -1,4 +1,4 @@
-"""Regenerated answers are the target's own greedy ones, and none is made twice."""
+"""Regenerated answers are the target's own greedy ones, none is made twice, and what does not fit is counted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import torch
 from tests.families import make_checkpoint
 from training.draft_models import regenerate
 from training.draft_models.chat import ChatRenderer, Sample
+from training.draft_models.data import DataSettings, load_data
 from training.draft_models.features import FrozenTarget, load_target
-from training.draft_models.records import ConversationRecord, Turn
-from training.draft_models.regenerate import Dialogue, Regeneration, questions, until_end
+from training.draft_models.records import ConversationRecord, Record, Turn
+from training.draft_models.regenerate import Dialogue, Regeneration, questions
 
 ASK, SAY = Turn("user", "Hi"), Turn("assistant", "Hello")
 TALKS = [ConversationRecord((ASK, SAY), "a"), ConversationRecord((Turn("user", "A longer question"), SAY, ASK), "b")]
@@ -100,6 +101,67 @@ def test_questions_are_what_comes_before_answers() -> None:
     assert questions([system]) == []
 
 
-def test_an_answer_stops_with_its_end() -> None:
-    assert until_end([5, 0, 7, 0], frozenset([0])) == [5, 0]
-    assert until_end([5, 7], frozenset([0])) == [5, 7]
+def test_a_long_neighbour_cuts_no_answer(target: FrozenTarget, tmp_path: Path) -> None:
+    long = ConversationRecord((Turn("user", "x" * 180),), "long")
+    asked = [TALKS[0], long]
+    beside, chat = make(target, tmp_path / "beside", rows=2)
+    alone, _ = make(target, tmp_path / "alone", rows=1)
+    found = [samples[0] for samples in beside(chat, asked)]
+    assert [sample.ids.tolist() for sample in found] == [sample.ids.tolist() for (sample,) in alone(chat, asked)]
+    room = 200 - len(chat.prompt(long.turns))
+    assert 0 < room < 12, "the long prompt leaves less room than an answer may take"
+    assert [sample.learned for sample in found] == [12, room + 1]
+    for sample in found:
+        assert_greedy(target, sample)
+
+
+def test_what_does_not_fit_is_cut_or_left_out_and_counted(
+    target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regeneration, _ = make(target, tmp_path, rows=4)
+    asked: list[Record] = [
+        TALKS[0],
+        ConversationRecord((Turn("user", "x" * 180),), "cut"),
+        ConversationRecord((Turn("user", "x" * 300),), "left out"),
+    ]
+    settings = DataSettings(200, seed=1, held_out=False)
+    for generates in (Regeneration.generate, None):  # None: all is cached
+        monkeypatch.setattr(Regeneration, "generate", generates)
+        data = load_data(asked, target.tokenizer, target.end_tokens, settings, regeneration)
+        assert (data.counts.cut, data.counts.dropped, data.counts.unusable) == (1, 1, 0)
+        assert [len(sample.ids) for sample in data.samples if sample.learned < 12] == [200]
+        assert len(data.samples) == 2
+
+
+def test_a_later_question_without_room_cuts_its_sample(
+    target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regeneration, chat = make(target, tmp_path)
+    end = min(target.end_tokens)
+    monkeypatch.setattr(Regeneration, "generate", lambda self, prompts: [[60, 61, end] for _ in prompts])
+    ((sample,),) = regeneration(chat, [ConversationRecord((ASK, SAY, Turn("user", "x" * 300)), "c")])
+    assert len(sample.ids) == 201
+    assert sample.cut(200).learned == 3
+
+
+def test_batches_do_not_depend_on_the_datas_own_answers(
+    target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regeneration, chat = make(target, tmp_path)
+    seen: list[list[int]] = []
+    end = min(target.end_tokens)
+
+    def generate(_: Regeneration, prompts: list[list[int]]) -> list[list[int]]:
+        seen.append([len(prompt) for prompt in prompts])
+        return [[60, end] for _ in prompts]
+
+    monkeypatch.setattr(Regeneration, "generate", generate)
+    sizes = [(5, 900), (70, 0), (6, 0), (71, 400)]
+    regeneration(
+        chat,
+        [
+            ConversationRecord((Turn("user", "x" * asks), Turn("assistant", "y" * says)), f"{asks}")
+            for asks, says in sizes
+        ],
+    )
+    assert [max(lengths) - min(lengths) for lengths in seen] == [1, 1]

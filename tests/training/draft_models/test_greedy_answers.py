@@ -1,0 +1,80 @@
+"""Greedy answers are those of each prompt alone, whatever room and end the others have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.families import FAMILIES, SLIDING_WINDOW, make_checkpoint
+from training.draft_models.features import FrozenTarget, load_target
+from training.draft_models.greedy_answers import greedy_answers, until_end
+
+LENGTHS, ROOMS = (23, 40, 5, 31), (30, 3, 25, 12)
+PROMPTS = [[(7 * place + 13 * length) % 250 + 5 for place in range(length)] for length in LENGTHS]
+
+
+def load(tmp_path: Path, family: str) -> FrozenTarget:
+    """A target whose answers have no end."""
+    path = make_checkpoint(tmp_path / family, family, seed=1)
+    return replace(load_target(str(path), torch.device("cpu"), "float64"), end_tokens=frozenset())
+
+
+@torch.no_grad()
+def alone(target: FrozenTarget, prompt: list[int], room: int) -> list[int]:
+    """The greedy answer by whole forwards, without a cache."""
+    ids = list(prompt)
+    while len(ids) < len(prompt) + room and (ids == prompt or ids[-1] not in target.end_tokens):
+        ids.append(int(target.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_answer_depends_on_what_is_beside_it(tmp_path: Path, family: str) -> None:
+    assert max(ROOMS) > SLIDING_WINDOW
+    target = load(tmp_path, family)
+    expected = [alone(target, prompt, room) for prompt, room in zip(PROMPTS, ROOMS, strict=True)]
+    assert greedy_answers(target, PROMPTS, ROOMS) == expected
+    assert [len(answer) for answer in expected] == list(ROOMS)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_the_others_go_on_when_one_ends(tmp_path: Path, place: int) -> None:
+    target = load(tmp_path, "llama")
+    # Whatever this row says second ends all answers now.
+    end = alone(target, PROMPTS[place], 2)[-1]
+    ending = replace(target, end_tokens=frozenset([end]))
+    expected = [alone(ending, prompt, room) for prompt, room in zip(PROMPTS, ROOMS, strict=True)]
+    assert len(expected[place]) <= 2
+    assert greedy_answers(ending, PROMPTS, ROOMS) == expected
+
+
+def test_no_row_is_run_beyond_its_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, longest = load(tmp_path, "llama"), 0
+    rooms = [44 - length for length in LENGTHS]
+    forward = target.model.forward
+
+    def watched(*arguments: Any, position_ids: torch.Tensor, **named: Any) -> Any:
+        nonlocal longest
+        longest = max(longest, int(position_ids.max()))
+        return forward(*arguments, position_ids=position_ids, **named)
+
+    monkeypatch.setattr(target.model, "forward", watched)
+    assert [len(answer) for answer in greedy_answers(target, PROMPTS, rooms)] == rooms
+    assert longest == 44 - 2, "the last token is not run"
+
+
+def test_a_cache_or_penalty_that_a_checkpoint_chooses_changes_no_answer(tmp_path: Path) -> None:
+    target = load(tmp_path, "llama")
+    expected = greedy_answers(target, PROMPTS, ROOMS)
+    chosen: Any = target.model.generation_config
+    chosen.cache_implementation, chosen.use_cache, chosen.repetition_penalty = "static", False, 1.5
+    assert greedy_answers(target, PROMPTS, ROOMS) == expected
+
+
+def test_an_answer_stops_with_its_end() -> None:
+    assert until_end([5, 0, 7, 0], frozenset([0])) == [5, 0]
+    assert until_end([5, 7], frozenset([0])) == [5, 7]

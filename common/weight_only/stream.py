@@ -70,7 +70,8 @@ def write_safetensors(path: Path, tensors: Mapping[str, StreamedTensor], metadat
             file.write(len(text).to_bytes(8, "little") + text)
             for tensor in padded.values():
                 for part in tensor.make():
-                    file.write(part.contiguous().view(torch.uint8).numpy().data if part.numel() else b"")
+                    # A tensor without dimensions, such as GPT-NeoX's masked_bias, has no axis to view as bytes.
+                    file.write(part.contiguous().reshape(-1).view(torch.uint8).numpy().data if part.numel() else b"")
             if file.tell() != 8 + len(text) + end:
                 raise OSError(f"{path} would not be as long as its tensors")
         partial.replace(path)

@@ -23,6 +23,8 @@ def plain(tmp_path: Path) -> Path:
         "layer.mlp.gate.weight": torch.randn(64, 64),
         "norm.weight": torch.randn(64),
         "kept_tokens": torch.arange(7),
+        "layer.attention.masked_bias": torch.tensor(-1e9),  # GPT-NeoX stores numbers without dimensions
+        "layer.attention.is_causal": torch.tensor(True),
     }
     save_file(tensors, tmp_path / "plain.safetensors", metadata={"format": "pt"})
     return tmp_path / "plain.safetensors"
@@ -70,7 +72,8 @@ def test_a_plain_copy_holds_the_dequantised_weights(plain: Path, tmp_path: Path)
     assert (out / "config.json").read_text() == "{}"
     name = "layer.q_proj.weight"
     assert torch.equal(back[name], quantise(original[name], INT4).dequantised(torch.bfloat16))
-    assert torch.equal(back["layer.q_proj.bias"], original["layer.q_proj.bias"])
+    for name in ("layer.q_proj.bias", "layer.attention.masked_bias", "layer.attention.is_causal"):
+        assert torch.equal(back[name], original[name])
 
 
 @pytest.mark.parametrize("mode", QUANTISED)

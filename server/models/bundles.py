@@ -48,6 +48,9 @@ _TOKENIZER_FILES = (
     "merges.txt",
     "chat_template.jinja",
     "chat_template.json",
+    # Where transformers saves templates by name. It renders conversations with no others than these two.
+    "additional_chat_templates/default.jinja",
+    "additional_chat_templates/tool_use.jinja",
 )
 _MODEL_FILES = ("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json")
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, GPT2Config, OPTConfig, PreTrainedConfig
 
+from client.cache.bundles import is_complete, pull
+from client.cache.tokenizers import tokenizer_of
 from common.bundle import TOKENIZER_FOLDER, first_damaged, read_bundle_file
 from common.draft_kinds import STATELESS_KINDS
 from common.models.checkpoint import load_causal_lm, load_tokenizer
@@ -37,6 +39,29 @@ async def test_every_file_can_be_fetched_and_resumed(target: Path, draft: Path, 
     assert first_damaged(tmp_path, small) is None
     assert load_causal_lm(tmp_path).config.num_hidden_layers == 1
     assert load_tokenizer(tmp_path / TOKENIZER_FOLDER).get_vocab() == load_tokenizer(target).get_vocab()
+
+
+@pytest.mark.parametrize("default", ["chat_template.jinja", "additional_chat_templates/default.jinja"])
+async def test_clients_render_requests_with_and_without_tools_as_the_target_does(
+    target: Path, tmp_path: Path, default: str
+) -> None:
+    copy = shutil.copytree(target, tmp_path / "target")
+    theirs = load_tokenizer(copy)
+    theirs.chat_template = {"default": "{{ messages[0].content }}", "tool_use": "{{ tools | tojson }} use"}
+    theirs.save_pretrained(copy)
+    (copy / "chat_template.jinja").rename(copy / default)
+    async with running(options_for(copy)) as server, connect(server.address) as connection:
+        said = await connection.describe()
+        (lookup,) = said.bundles
+        directory = await pull(connection, said, lookup, tmp_path / "cache", lambda count: None)
+    assert is_complete(tmp_path / "cache", lookup)
+    ours, theirs = tokenizer_of(tmp_path / "cache", lookup, directory), load_tokenizer(copy)
+    function = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
+    for tools in (None, [{"type": "function", "function": function}]):
+        asked = {"tools": tools, "add_generation_prompt": True, "tokenize": False, "return_dict": False}
+        rendered = theirs.apply_chat_template([{"role": "user", "content": "Hi"}], **asked)
+        assert ours.apply_chat_template([{"role": "user", "content": "Hi"}], **asked) == rendered
+        assert ("look" in rendered) == bool(tools)
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "tokenizer/../config.json", "", "absent"])

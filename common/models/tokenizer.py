@@ -79,6 +79,7 @@ class PlainTokenizer:
         backend.no_padding()
         backend.encode_special_tokens = splits
         self.chat_template = chat.chat_template
+        self.tool_template = chat.tool_template
         self.response_template = chat.response_template
         self.decode = backend.decode
         self._chat = chat
@@ -130,8 +131,8 @@ class PlainTokenizer:
         if not add_generation_prompt or return_dict or self.chat_template is None:
             raise ValueError("a template is rendered up to where an answer begins, as text or as a list of tokens")
         template = self.chat_template
-        if tools is not None and self._chat.tool_template is not None:
-            template = self._chat.tool_template
+        if tools is not None and self.tool_template is not None:
+            template = self.tool_template
         text = render(template, conversation, {**self._variables, **variables}, tools)
         return self(text, add_special_tokens=False)["input_ids"] if tokenize else text
 

@@ -59,7 +59,7 @@ class AnswerFormat:
     def __init__(self, tokenizer: "Tokenizer", end_tokens: Collection[int], syntax: CallSyntax | None = None):
         self._tokenizer = tokenizer
         self._end_tokens = end_tokens
-        template = str(tokenizer.chat_template or "")
+        template = _templates_of(tokenizer)
         self._syntax = syntax or syntax_of(template)
         self._described = None if syntax else getattr(tokenizer, "response_template", None)
         self.marks_thinking = END in template
@@ -183,3 +183,11 @@ def new_id() -> str:
 def new_short_id() -> str:
     """Nine letters or digits, which Mistral's templates insist on."""
     return "".join(choice(ascii_letters + digits) for _ in range(9))
+
+
+def _templates_of(tokenizer: "Tokenizer") -> str:
+    """What the checkpoint's templates say: how calls are written may stand in the one for requests with tools alone."""
+    named = tokenizer.chat_template
+    if not isinstance(named, dict):  # as transformers' own tokenizers keep several
+        named = {"default": named, "tool_use": getattr(tokenizer, "tool_template", None)}
+    return "\n".join(str(named[name]) for name in ("default", "tool_use") if named.get(name))

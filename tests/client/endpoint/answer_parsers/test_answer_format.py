@@ -16,7 +16,7 @@ TOOLS = [{"type": "function", "function": {"name": "add"}}]
 SHOWING_TOOLS = "{{ tools | tojson }}{% for message in messages %}{{ message.content }}{% endfor %}"
 
 
-def tokenizer(template: str, response_template=None, special=()):
+def tokenizer(template, response_template=None, special=()):
     full = make_tokenizer()
     full.add_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     full.chat_template, full.response_template = template, response_template
@@ -60,6 +60,14 @@ def test_a_syntax_that_cannot_be_told_is_asked_for():
         answer_format(SHOWING_TOOLS).require_tools()
     answer_format(SHOWING_TOOLS, Hermes()).require_tools()
     answer_format(SHOWING_TOOLS, response_template=TEMPLATE).require_tools()
+
+
+def test_the_template_for_requests_with_tools_tells_the_syntax_too():
+    templates = {"default": "{{ messages[0].content }}", "tool_use": f"<tool_call>{SHOWING_TOOLS}"}
+    full = make_tokenizer()
+    full.chat_template = templates
+    for made in (tokenizer(templates), full):
+        AnswerFormat(made, ()).require_tools()
 
 
 def test_a_checkpoints_own_description_comes_first_and_the_users_before_it():

@@ -81,7 +81,7 @@ def configure(context: typer.Context, program: Program, chosen: Path | None) -> 
     context.meta[_META] = configured
     if context.invoked_subcommand in program.tolerant:
         return
-    if configured.tells_a_secret:
+    if configured.told_secrets:
         typer.echo(f"{program.name}: {secret_told(configured)}", err=True)
     for name, meant in unread_variables(context, program, os.environ).items():
         if meant:
@@ -95,8 +95,9 @@ def configured_by(context: typer.Context) -> Configured:
 
 
 def secret_told(configured: Configured) -> str:
-    """The warning for a file that `tells_a_secret`."""
-    return f"others on this machine can read the token in {configured.path}; run `chmod 600 {configured.path}`"
+    """The warning for a file that has `told_secrets`."""
+    secrets = " and the ".join(configured.told_secrets)
+    return f"others on this machine can read the {secrets} in {configured.path}; run `chmod 600 {configured.path}`"
 
 
 def variable_of(program: Program, option: str) -> str:

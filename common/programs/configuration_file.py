@@ -3,6 +3,7 @@
 It may know typer, and of options by name only the secret ones.
 """
 
+import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,8 +18,11 @@ from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
 
-SECRETS = frozenset({"token"})
-"""Options whose values are never shown."""
+SECRETS: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "token": ("token", re.compile("")),
+    "fleet-store": ("store's password", re.compile(r"//[^/]*:[^/]*@|[?&]password=")),
+}
+"""Options whose values are never shown: the secret that one may hold, and what a value has that does hold it."""
 
 ALIASES, PRESETS = "aliases", "presets"
 """The tables of sets of options in the file."""
@@ -40,11 +44,16 @@ class Configured:
     fault: str = ""
 
     @property
-    def tells_a_secret(self) -> bool:
-        """Whether the file holds a secret and other users of this machine may read it."""
-        sets = (*self.tables.values(), *self.aliases.values(), *self.presets.values())
-        secrets = set(self.shared).union(*sets) & SECRETS
-        return bool(secrets and self.path and self.path.stat().st_mode & _OTHERS_MAY_READ)
+    def told_secrets(self) -> tuple[str, ...]:
+        """The secrets in the file, in words, if other users of this machine may read it."""
+        if not self.path or not self.path.stat().st_mode & _OTHERS_MAY_READ:
+            return ()
+        sets = (self.shared, *self.tables.values(), *self.aliases.values(), *self.presets.values())
+        return tuple(
+            secret
+            for option, (secret, mark) in SECRETS.items()
+            if any(option in each and mark.search(str(each[option])) for each in sets)
+        )
 
 
 Options = Mapping[str, TyperOption]

@@ -61,7 +61,7 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
         return [Finding("configuration", configured.fault, "fix the file, or name another with --config")]
     read = str(configured.path) if configured.path else "no file; flags and the environment alone"
     findings = [Finding("configuration", read)]
-    if configured.tells_a_secret:
+    if configured.told_secrets:
         detail, _, fix = secret_told(configured).partition("; ")
         findings = [Finding("configuration", detail, fix, is_minor=True)]
     for name, meant in unread_variables(context, program, environment).items():

@@ -53,10 +53,11 @@ def _app(program: Program, heard: Heard) -> typer.Typer:
         score: Annotated[Path | None, typer.Option("--score")] = None,
         verse: Annotated[list[str] | None, typer.Option("--verse")] = None,
         token: Annotated[str | None, typer.Option("--token")] = None,
+        fleet_store: Annotated[str | None, typer.Option("--fleet-store")] = None,
         as_json: Annotated[bool, typer.Option("--json")] = False,
     ) -> None:
         heard.update(tune=tune, max_notes=max_notes, pitch=pitch, loud=loud, score=score, verse=verse)
-        heard.update(token=token, as_json=as_json)
+        heard.update(token=token, fleet_store=fleet_store, as_json=as_json)
 
     @app.command()
     def hum(pitch: Annotated[float, typer.Option("--pitch")] = 2.0, verse: str = "") -> None:
@@ -193,6 +194,23 @@ def test_a_token_that_others_can_read_is_told(tool, home):
     assert tool("sing")[2] == ""
     file.write_text('tune = "a"\n')
     file.chmod(0o644)
+    assert tool("sing")[2] == ""
+
+
+@pytest.mark.parametrize("url", ["redis://:hush@a:1/0", "rediss://me:hush@a", "redis://a/0?db=1&password=hush"])
+def test_a_stores_password_that_others_can_read_is_told_and_never_shown(tool, home, url):
+    file = home / "tool.toml"
+    file.write_text(f'tune = "a"\nfleet-store = "{url}"\n')
+    file.chmod(0o644)
+    told = f"others on this machine can read the store's password in {file}; run `chmod 600 {file}`"
+    assert tool("sing")[2] == f"tool: {told}\n"
+    for arguments in (("config",), ("config", "sing")):
+        written = tool(*arguments)[2]
+        assert ["fleet-store", "(set)", "file"] in [line.split() for line in written.splitlines()]
+        assert "hush" not in written
+    file.write_text(f'tune = "a"\ntoken = "b"\nfleet-store = "{url}"\n')
+    assert "can read the token and the store's password in" in tool("sing")[2]
+    file.write_text('tune = "a"\nfleet-store = "redis://a:6379/0"\n')
     assert tool("sing")[2] == ""
 
 

@@ -19,6 +19,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.auto import AutoHfQuantizer
 
 from common.models.errors import CheckpointError
@@ -57,20 +58,36 @@ def method_of(config: Mapping[str, Any]) -> str:
 def why_not(config: Mapping[str, Any], quantise: str, device: str) -> str:
     """Why a checkpoint of this configuration cannot be loaded quantised, or be quantised, with the packages and the
     device that there are; empty where it can."""
-    method = method_of(config)
     try:
-        told = loading(method, quantise, torch.device(device))
-        settings = told.get("quantization_config")
-        if method and settings is None:
-            settings = dict(config[QUANTISATION])
-        if settings is not None:
-            with quietly():
-                quantiser = AutoHfQuantizer.from_config(settings, pre_quantized=bool(method))
-                quantiser.validate_environment(device_map=told["device_map"])
+        _quantiser(config, quantise, device)
     # Each method raises exceptions of its own for a missing package or GPU.
     except Exception as error:
         return first_sentence(error)
     return ""
+
+
+def is_expanded(config: Mapping[str, Any], device: str) -> bool:
+    """Whether the weights of a checkpoint of this configuration become plain numbers when they are loaded, because
+    `loading` asks for that, or the device cannot compute with them as they are stored."""
+    try:
+        quantiser = _quantiser(config, "", device)
+    except Exception:  # it cannot be loaded, which `why_not` explains
+        return False
+    return bool(getattr(getattr(quantiser, "quantization_config", None), "dequantize", False))
+
+
+def _quantiser(config: Mapping[str, Any], quantise: str, device: str) -> Any:
+    """Transformers' own for such a checkpoint on this device; None where nothing is quantised. Raises whatever it does
+    where a package or a GPU is missing."""
+    method = method_of(config)
+    told = loading(method, quantise, torch.device(device))
+    settings = told.get("quantization_config") or (dict(config[QUANTISATION]) if method else None)
+    if settings is None:
+        return None
+    with quietly():
+        quantiser = AutoHfQuantizer.from_config(settings, pre_quantized=bool(method))
+        quantiser.validate_environment(device_map=told["device_map"])
+    return quantiser
 
 
 def first_sentence(error: Exception) -> str:
@@ -148,10 +165,20 @@ def plain_weight(module: nn.Module, model: PreTrainedModel) -> torch.Tensor:
     return torch.cat(columns).T
 
 
-def _skeleton(config: PreTrainedConfig) -> nn.Module:
+def count_numbers(config: PreTrainedConfig) -> tuple[int, int]:
+    """Of the plain model: those in the linear layers that `quantise` stores in few bits, and all others, its embedding
+    and its head among them. Raises whatever transformers does for a configuration of no model."""
+    skeleton: Any = _skeleton(config)
+    head = skeleton.get_output_embeddings()
+    linear = (each for each in skeleton.modules() if type(each) is nn.Linear or isinstance(each, Conv1D))
+    few = sum(int(each.weight.numel()) for each in linear if each is not head)
+    return few, sum(parameter.numel() for parameter in skeleton.parameters()) - few
+
+
+def _skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     described = config.to_dict()
     described.pop(QUANTISATION, None)
-    make: Callable[..., nn.Module] = AutoModelForCausalLM.from_config
+    make: Callable[..., PreTrainedModel] = AutoModelForCausalLM.from_config
     with torch.device("meta"):
         return make(type(config).from_dict(described))
 

@@ -34,6 +34,11 @@ class StoredTensor:
     def is_floating(self) -> bool:
         return self.dtype in _FLOATING
 
+    def growth_bytes(self, width: int) -> int:
+        """What it takes beyond its bytes in the file once each floating-point number takes `width`; less than 0 where
+        it shrinks."""
+        return math.prod(self.shape) * (width - _WIDTHS[self.dtype]) if self.is_floating else 0
+
 
 def number_bytes(dtype: str) -> int:
     """Of a number in one of the dtypes that passes run in; of float32 for any other name."""

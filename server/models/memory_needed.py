@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformers import PreTrainedConfig
+
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.families import key_width, value_width
 from common.models.placement import DTYPES
-from common.models.quantised import method_of
+from common.models.quantised import count_numbers, is_expanded, method_of
 from common.models.source import BITS, CONFIG, check_quantise, read_json, weight_files
 from common.programs.machine import format_bytes, free_memory_bytes
 from common.weight_only.modes import AS_IS
@@ -21,6 +23,9 @@ from common.weight_only.needs import memory_bytes, read_file_header
 from server.models.state_needs import NO_STATE, StateNeeds
 
 _log = logging.getLogger(__name__)
+
+_SCALE_BYTES = {"int8": 0.0, "int4": 4 / 64}
+"""Of a weight's scale, by `quantise`: a float32 for 64 weights in int4, and one for a whole row in int8."""
 
 REMEDY = "choose --dtype bfloat16 or --quantize, lower --cache-tokens, or a larger device"
 
@@ -68,10 +73,7 @@ def memory_needed(
     check_quantise(quantise)
     sizes = load_config(target)
     width = DTYPES[dtype].itemsize if dtype in DTYPES else 4
-    is_stored_quantised = bool(method_of(read_json(target / CONFIG)))
-    files = weight_files(target)
-    weights = float(sum(file.stat().st_size if is_stored_quantised else _loaded_bytes(file, width) for file in files))
-    weights *= BITS[quantise] / 8 / width if quantise else 1.0
+    weights = _weight_bytes(target, sizes, device, width, quantise)
     key_values = cache_tokens * sizes.num_hidden_layers * (key_width(sizes) + value_width(sizes)) * width
     parts = 1 if device == "cpu" else ranks
     hidden_states = cache_tokens * needs.hidden_states * sizes.hidden_size * width
@@ -105,6 +107,30 @@ def check_memory(
         raise CheckpointError(f"the target does not fit into the memory of {device}: {needed}; {REMEDY}")
     if not needed.fits:
         _log.warning("the target may not fit into the memory of %s: %s; %s", device, needed, REMEDY)
+
+
+def _weight_bytes(target: Path, sizes: PreTrainedConfig, device: str, width: int, quantise: str) -> float:
+    """Of what loading makes of the files: it expands what is stored in few bits or packs what is not, by the numbers of
+    the plain model, or else converts each floating-point number to the dtype of `width`."""
+    files, config = weight_files(target), read_json(target / CONFIG)
+    if quantise or is_expanded(config, device):
+        try:
+            in_layers, others = count_numbers(sizes)
+        except Exception:  # of a configuration that is of no model: loading tells why
+            return float(sum(file.stat().st_size for file in files))
+        few = BITS[quantise] / 8 + _SCALE_BYTES[quantise] if quantise else width
+        return in_layers * few + float(others * width)
+    count = _bytes_beside_few_bits if method_of(config) else _loaded_bytes
+    return float(sum(count(file, width) for file in files))
+
+
+def _bytes_beside_few_bits(file: Path, width: int) -> int:
+    """Where weights stay in few bits, each in its method's own form, and all other tensors are converted."""
+    size = file.stat().st_size
+    try:
+        return size + sum(each.growth_bytes(width) for each in read_file_header(file).values())
+    except ValueError:
+        return size
 
 
 def _loaded_bytes(file: Path, width: int) -> int:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
@@ -19,6 +20,8 @@ from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoin
 from server.models import memory_needed as module
 from server.models.memory_needed import MemoryNeeded, check_memory, memory_needed, sum_needed
 from server.passes.target import load_target
+from tests.families import make_checkpoint
+from tests.quantised import make_fp8, make_int4
 
 KEY_VALUES = 3 * 2 * 16 * 4  # bytes of a token: layers, keys and values, width, float32
 
@@ -30,7 +33,39 @@ def test_the_weights_and_a_tokens_keys_and_values_are_counted(target: Path) -> N
     assert needed.key_values == 100 * KEY_VALUES
     assert needed.weights == numbers * 4
     assert memory_needed(target, "cpu", "bfloat16", 100, "").key_values == 50 * KEY_VALUES
-    assert memory_needed(target, "cpu", "bfloat16", 100, "int8").weights == numbers
+
+
+def held_bytes(model: torch.nn.Module) -> int:
+    """Of all weights, once each, with the scales that bitsandbytes keeps beside them."""
+    weights = list(model.parameters())
+    scales = [weight.SCB for weight in weights if getattr(weight, "SCB", None) is not None]
+    scales += [weight.quant_state.absmax for weight in weights if hasattr(weight, "quant_state")]
+    return sum(each.numel() * each.element_size() for each in (*weights, *scales))
+
+
+@pytest.fixture(params=[("llama", False), ("qwen3", True)], ids=["untied", "tied"])
+def wide(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A target whose embedding has as many weights as its layers."""
+    family, tied = request.param
+    return make_checkpoint(tmp_path / family, family, tied=tied, dtype=torch.bfloat16, hidden=192, layers=2, vocab=4000)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_stored_in_few_bits_counts_as_it_is_held(wide: Path, tmp_path: Path, dtype: str) -> None:
+    stored = [make(tmp_path / make.__name__, wide) for make in (make_fp8, make_int4)]  # both are expanded on a CPU
+    for bits in ("int8", "int4"):
+        load_causal_lm(wide, "cpu", "bfloat16", bits).save_pretrained(tmp_path / bits)
+        stored.append(tmp_path / bits)
+    for target in stored:
+        held = held_bytes(load_causal_lm(target, "cpu", dtype))
+        assert memory_needed(target, "cpu", dtype, 1, "").weights == pytest.approx(held, rel=0.02), target.name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("bits", ["int8", "int4"])
+def test_of_a_target_that_is_quantised_here_embedding_and_head_count_in_full(wide: Path, dtype: str, bits: str) -> None:
+    held = held_bytes(load_causal_lm(wide, "cpu", dtype, bits))
+    assert memory_needed(wide, "cpu", dtype, 1, bits).weights == pytest.approx(held, rel=0.02)
 
 
 def test_weights_count_in_the_dtype_in_which_they_are_stored_whatever_the_configuration_says(

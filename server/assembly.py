@@ -20,6 +20,7 @@ from common.address import Address
 from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
+from server.engine import Engine
 from server.events import Event, EventListener
 from server.fleet.fleet import Fleet, FleetStore
 from server.fleet.listed import ListedFleet
@@ -29,7 +30,7 @@ from server.models.offer import Offer
 from server.models.offers import make_offers
 from server.observe import log
 from server.observe.health_service import HealthService
-from server.observe.metrics import Metrics, read, read_calls
+from server.observe.metrics import Metrics, Reading, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
 from server.passes.target import Target, load_target
@@ -116,10 +117,14 @@ def _load_targets(
     for offer, asked, model in zip(offers, options.target.targets, models, strict=True):
         on_event = _to_all(metrics.listener(model), partial(log.handle_event, model=model))
         target = assemble_target(offer, asked.cache_tokens, options, shared, on_event, load)
-        metrics.add_counted(model, read_on(loop, partial(read, target.engine.sessions)))
+        metrics.add_counted(model, read_on(loop, partial(_read, target.engine)))
         targets.append(target)
     metrics.add_calls(models[0], read_on(loop, partial(read_calls, pools)))
     return targets
+
+
+def _read(engine: Engine) -> Reading:
+    return read(engine.sessions, engine.now)
 
 
 def _sessions_by_client(registries: Sequence[SessionRegistry]) -> Counter[str]:

@@ -82,6 +82,11 @@ class Engine:
     def counters(self) -> Counters:
         return self.sessions.counters
 
+    @property
+    def now(self) -> float:
+        """On the clock of its sessions, in seconds."""
+        return self._clock()
+
     def receive(self, listener: MessageSink, message: FromClient) -> None:
         """A frame of a client. A fault in it ends this session and no other."""
         try:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from common.protocol.messages import FinishReason
 from server.events import AnswerFinished, Event, EventListener, TokensCommitted
 from server.security.call_pools import CallKind, CallPools, CallRefusal
+from server.sessions.accounting import AnswerCounts
 from server.sessions.sessions import Sessions
 
 _MODEL = "model_name"
@@ -42,21 +43,19 @@ class Reading:
     counters: Mapping[str, Any]
     sessions: int
     on_lease: int
-    running: int
-    waiting: int
+    answers: AnswerCounts
     slots: int
     held_slots: int
     server_drafters: int
 
 
-def read(sessions: Sessions) -> Reading:
-    """To be called where sessions are served."""
+def read(sessions: Sessions, now: float) -> Reading:
+    """To be called where sessions are served, with the time on their clock."""
     return Reading(
         counters=sessions.counters.summary(),
         sessions=len(sessions),
         on_lease=sessions.away,
-        running=sessions.running,
-        waiting=sessions.waiting,
+        answers=sessions.count_answers(now),
         slots=sessions.free_slots + sessions.held_slots,
         held_slots=sessions.held_slots,
         server_drafters=sessions.server_drafters,
@@ -165,8 +164,13 @@ class _Calls(Collector):
 
 def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
     return [
-        ("vllm:num_requests_running", "Answers that passes work on.", reading.running),
-        ("vllm:num_requests_waiting", "Answers that no pass has worked on yet.", reading.waiting),
+        ("vllm:num_requests_running", "Answers that passes work on.", reading.answers.running),
+        ("vllm:num_requests_waiting", "Answers that no pass has worked on yet.", reading.answers.waiting),
+        (
+            "outrider_longest_wait_seconds",
+            "Of these, how long the one has waited that has waited longest; 0 if none does.",
+            reading.answers.longest_wait_s,
+        ),
         (
             "vllm:kv_cache_usage_perc",
             "Share of the K/V pool in use, 0 to 1.",

@@ -3,7 +3,8 @@
 Pure: time is an argument, in seconds. It decides nothing and holds no part of an answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from common.protocol.messages import Commit, FailureCode, Finished, FromServer
 from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
@@ -14,6 +15,30 @@ from server.sessions.counters import Counters
 from server.sessions.entry import AnswerMeter, MessageSink, SessionEntry
 from server.sessions.quotas import Quotas
 from server.sessions.retry_after import RetryAfterEstimator
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCounts:
+    """How many answers passes have computed something for, for how many none has yet, and for how many seconds the one
+    of these has been due that has been longest."""
+
+    running: int
+    waiting: int
+    longest_wait_s: float
+
+
+def count_answers(entries: Iterable[SessionEntry], now: float) -> AnswerCounts:
+    """An answer that waits for its client is not due, however long that takes."""
+    running, waiting, longest_s = 0, 0, 0.0
+    for entry in entries:
+        if entry.meter is None:
+            continue
+        if entry.meter.passes:
+            running += 1
+            continue
+        waiting += 1
+        longest_s = max(longest_s, now - max(entry.meter.began, entry.session.due()))
+    return AnswerCounts(running, waiting, longest_s)
 
 
 class Accounting:

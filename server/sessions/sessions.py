@@ -22,7 +22,7 @@ from server.passes.scheduler import PassPrices, Probabilities, schedule
 from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import RefusalError, RefusalReason
-from server.sessions.accounting import Accounting
+from server.sessions.accounting import Accounting, AnswerCounts, count_answers
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
 from server.sessions.entry import MessageSink, SessionEntry
@@ -74,15 +74,9 @@ class Sessions:
         """Sessions on lease."""
         return len(self._registry.leases)
 
-    @property
-    def running(self) -> int:
-        """Answers for which a pass has computed something."""
-        return sum(entry.meter is not None and entry.meter.passes > 0 for entry in self._registry.entries)
-
-    @property
-    def waiting(self) -> int:
-        """Answers for which no pass has computed anything yet."""
-        return sum(entry.meter is not None and not entry.meter.passes for entry in self._registry.entries)
+    def count_answers(self, now: float) -> AnswerCounts:
+        """Of sessions whose streams stand."""
+        return count_answers(self._registry.entries, now)
 
     @property
     def server_drafters(self) -> int:

@@ -17,6 +17,7 @@ from server.supervisor.scaling import Load
 
 _REPLICA = "replica"
 _RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
+_LONGEST_WAIT = "outrider_longest_wait_seconds"
 _REFUSED = "outrider_refused_total"
 
 _WANT_OF_ROOM = frozenset((RefusalReason.RUNNING, RefusalReason.SESSIONS, RefusalReason.CACHE, RefusalReason.MEMORY))
@@ -38,14 +39,27 @@ def merged(pages: Mapping[int, list[Metric]], states: Mapping[State, int], resta
 
 def load_of(pages: Mapping[int, list[Metric]]) -> Load:
     """What all replicas together do."""
-    samples = [sample for families in pages.values() for family in families for sample in family.samples]
-
-    def total(name: str) -> int:
-        return round(sum(sample.value for sample in samples if sample.name == name))
-
+    samples = {number: [each for family in page for each in family.samples] for number, page in pages.items()}
     reasons = {reason.value for reason in _WANT_OF_ROOM}
-    refused = sum(each.value for each in samples if each.name == _REFUSED and each.labels["reason"] in reasons)
-    return Load(total(_RUNNING), total(_WAITING), round(refused))
+    waits = {number: _values(page, _LONGEST_WAIT) for number, page in samples.items()}
+    waiting = {number: round(sum(_values(page, _WAITING))) for number, page in samples.items()}
+    refused = (
+        each.value
+        for page in samples.values()
+        for each in page
+        if each.name == _REFUSED and each.labels["reason"] in reasons
+    )
+    return Load(
+        running=round(sum(sum(_values(page, _RUNNING)) for page in samples.values())),
+        waiting=sum(waiting.values()),
+        longest_wait_s=max((each for wait in waits.values() for each in wait), default=0.0),
+        untold=sum(count for number, count in waiting.items() if not waits[number]),
+        refused=round(sum(refused)),
+    )
+
+
+def _values(samples: list[Sample], name: str) -> list[float]:
+    return [sample.value for sample in samples if sample.name == name]
 
 
 class _Fleet(Collector):

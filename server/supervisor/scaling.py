@@ -1,22 +1,25 @@
 """How many replicas a fleet should have, by the answers that wait and those that run. Pure.
 
-One more once answers have waited for long, one less once one replica fewer would have been at most half full for far
-longer; between both nothing changes. The least are made up for at once. It may not know where the numbers come from.
+One more once an answer has waited for long or clients were refused for as long; one less once one replica fewer would
+have been at most half full for far longer and no answer has waited for half as long; between both nothing changes. That
+answers wait at this moment says nothing: each waits for the pass that runs. The least are made up for at once. It may
+not know where the numbers come from.
 """
 
 from dataclasses import dataclass, replace
 
 UP_AFTER_S = 10.0
-"""For so long answers wait before a replica is added."""
+"""For so long an answer waits before a replica is added."""
 
 DOWN_AFTER_S = 300.0
 """For so long a replica must have been superfluous before one is removed."""
 
-_STILL_WAITING_S = 5.0
-"""A client that was refused is coming back; for so long it counts as waiting."""
+_COMING_BACK_S = 5.0
+"""A client that was refused is coming back; for so long it counts as refused."""
 
 _SUPERFLUOUS = 0.5
-"""A replica is superfluous while the others would have at most this part of their places in use."""
+"""A replica is superfluous while the others would have at most this part of their places in use, and answers wait for
+less than this part of what calls for one more: prompts may be too many for fewer replicas with most places free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +33,29 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Of all replicas together: answers that passes work on, answers that none has worked on yet, and how many clients
-    were refused for want of room since the fleet began."""
+    """Of all replicas together: answers that passes work on, answers that none has worked on yet, how long the one of
+    these has waited that has waited longest, how many of them wait where no replica says for how long, as those of
+    older versions, and how many clients were refused for want of room since the fleet began."""
 
-    running: int
-    waiting: int
-    refused: int
+    running: int = 0
+    waiting: int = 0
+    longest_wait_s: float = 0.0
+    untold: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What is remembered from one reading to the next: the replicas, since when answers wait, when one waited last, and
-    since when a replica is superfluous."""
+    """What is remembered from one reading to the next: the replicas, and since when there are as many; since when
+    clients are refused, and when one was last; since when answers wait of which it is not told for how long; and since
+    when a replica is superfluous."""
 
     refused: int = 0
     replicas: int = 0
-    waiting_since_s: float | None = None
-    waited_s: float = 0.0
+    since_s: float = 0.0
+    refusing_since_s: float | None = None
+    refused_s: float = 0.0
+    untold_since_s: float | None = None
     idle_since_s: float | None = None
 
     def after(self, load: Load, bounds: Bounds, replicas: int, now: float) -> tuple["Scaling", int]:
@@ -54,26 +63,32 @@ class Scaling:
         loads say nothing of the fleet that is to come."""
         if replicas < (fewest := min(bounds.least, bounds.most)):  # as some have failed for good
             return Scaling(load.refused), fewest
-        seen = self._seen(load, bounds, replicas, now)
-        if seen.waited_s == now and _lasts(seen.waiting_since_s, UP_AFTER_S, now) and replicas < bounds.most:
+        seen = self._seen(load, replicas, now)
+        waited_s = max(load.longest_wait_s, _seconds(seen.untold_since_s, now))
+        is_refusing = seen.refused_s == now and _seconds(seen.refusing_since_s, now) >= UP_AFTER_S
+        # What has waited since before the last replica came does not call for the next one at once.
+        is_waiting = min(waited_s, now - seen.since_s) >= UP_AFTER_S
+        if (is_waiting or is_refusing) and replicas < bounds.most:
             return Scaling(load.refused), replicas + 1
-        if _lasts(seen.idle_since_s, DOWN_AFTER_S, now) and replicas > bounds.least:
+        has_room = load.running + load.waiting <= _SUPERFLUOUS * bounds.places * (replicas - 1)
+        is_prompt = waited_s < _SUPERFLUOUS * UP_AFTER_S and seen.refusing_since_s is None
+        idle_since_s = now if seen.idle_since_s is None else seen.idle_since_s
+        seen = replace(seen, idle_since_s=idle_since_s if has_room and is_prompt else None)
+        if _seconds(seen.idle_since_s, now) >= DOWN_AFTER_S and replicas > bounds.least:
             return Scaling(load.refused), replicas - 1
         return seen, replicas
 
-    def _seen(self, load: Load, bounds: Bounds, replicas: int, now: float) -> "Scaling":
-        seen = replace(self, refused=load.refused, replicas=replicas)
-        if load.waiting or load.refused > self.refused:
-            since = now if self.waiting_since_s is None else self.waiting_since_s
-            return replace(seen, waiting_since_s=since, waited_s=now, idle_since_s=None)
-        if self.waiting_since_s is not None and now - self.waited_s <= _STILL_WAITING_S:
-            return seen
-        is_idle = load.running <= _SUPERFLUOUS * bounds.places * (replicas - 1)
-        # With one fewer, as after a failure, it is another question whether one is superfluous.
-        known_since = self.idle_since_s if replicas == self.replicas else None
-        idle_since = (now if known_since is None else known_since) if is_idle else None
-        return replace(seen, waiting_since_s=None, idle_since_s=idle_since)
+    def _seen(self, load: Load, replicas: int, now: float) -> "Scaling":
+        # With another number, as after a failure, it is another question whether one is superfluous.
+        known = self if replicas == self.replicas else replace(self, replicas=replicas, since_s=now, idle_since_s=None)
+        untold_since_s = now if known.untold_since_s is None else known.untold_since_s
+        seen = replace(known, refused=load.refused, untold_since_s=untold_since_s if load.untold else None)
+        if load.refused > self.refused:
+            since_s = now if self.refusing_since_s is None else self.refusing_since_s
+            return replace(seen, refusing_since_s=since_s, refused_s=now)
+        is_over = now - self.refused_s > _COMING_BACK_S
+        return replace(seen, refusing_since_s=None) if is_over else seen
 
 
-def _lasts(since: float | None, bound_s: float, now: float) -> bool:
-    return since is not None and now - since >= bound_s
+def _seconds(since_s: float | None, now: float) -> float:
+    return 0.0 if since_s is None else now - since_s

@@ -42,7 +42,8 @@ class Observed:
             listener(event)
 
         self.sessions = Sessions(TERMS, ServingLimits(4, 48, **bounds), 2000, on_event=on_event)
-        metrics.add_counted("a model", lambda: read(self.sessions))
+        self.now = 0.0
+        metrics.add_counted("a model", lambda: read(self.sessions, self.now))
         self.pools = CallPools()
         metrics.add_calls("a model", lambda: read_calls(self.pools))
 
@@ -116,12 +117,36 @@ def test_what_runs_what_waits_and_who_is_turned_away() -> None:
     assert seen.value("outrider_sessions_on_lease") == 1
 
 
+def test_the_longest_wait_is_that_of_the_oldest_answer_that_no_pass_has_worked_on() -> None:
+    seen, fake_target = Observed(), FakeTarget()
+    assert seen.value("outrider_longest_wait_seconds") == 0
+    first, second = (Client(seen.sessions, name) for name in ("first", "second"))
+    first.say(first.session.open(prompt_of(1, 10), Settings(20)), now=2.0)
+    second.say(second.session.open(prompt_of(2, 10), Settings(20)), now=5.0)
+    seen.now = 9.0
+    assert seen.value("outrider_longest_wait_seconds") == 7.0
+    one_pass(seen.sessions, fake_target, 9.0)
+    assert (seen.value("vllm:num_requests_running"), seen.value("outrider_longest_wait_seconds")) == (2, 0)
+
+
+def test_an_answer_that_waits_for_its_client_waits_for_no_pass() -> None:
+    seen, fake_target = Observed(), FakeTarget()
+    client = Client(seen.sessions, "s")
+    client.open(prompt_of(1, 10), Settings(max_new_tokens=1))
+    one_pass(seen.sessions, fake_target)
+    client.hear()
+    # Its K/V are here, so that its first pass is one that the idle policy has wait for the client's nodes.
+    client.say(client.session.extend(client.session.tree.frontier, (), Settings(20, idle="lockstep")))
+    seen.now = 60.0
+    assert (seen.value("vllm:num_requests_waiting"), seen.value("outrider_longest_wait_seconds")) == (1, 0)
+
+
 def test_each_target_has_its_own_values() -> None:
     registry, fake_target = CollectorRegistry(), FakeTarget()
     metrics = Metrics(registry)
     for model, answers in (("one", 1), ("two", 2)):
         sessions = Sessions(TERMS, ServingLimits(4, 48), 2000, on_event=metrics.listener(model))
-        metrics.add_counted(model, partial(read, sessions))
+        metrics.add_counted(model, partial(read, sessions, 0.0))
         for number in range(answers):
             client = Client(sessions, f"{number}")
             client.say(client.session.open(prompt_of(number, 10), Settings(max_new_tokens=1)))
@@ -154,7 +179,7 @@ async def port() -> AsyncIterator[MetricsPort]:
     registry = CollectorRegistry()
     port = MetricsPort(ANY, registry, insecure=False)
     sessions = Sessions(TERMS, ServingLimits(4, 48), 2000)
-    Metrics(registry).add_counted("a model", read_on(asyncio.get_running_loop(), lambda: read(sessions)))
+    Metrics(registry).add_counted("a model", read_on(asyncio.get_running_loop(), lambda: read(sessions, 0.0)))
     yield port
     await asyncio.to_thread(port.close)
 

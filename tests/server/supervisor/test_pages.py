@@ -14,6 +14,10 @@ vllm:num_requests_running{{model_name="small"}} 1
 # HELP vllm:num_requests_waiting Answers that no pass has worked on yet.
 # TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{{model_name="demo"}} 2
+# HELP outrider_longest_wait_seconds Of these, the longest.
+# TYPE outrider_longest_wait_seconds gauge
+outrider_longest_wait_seconds{{model_name="demo"}} 0.5
+outrider_longest_wait_seconds{{model_name="small"}} {running}
 # HELP outrider_refused_total Streams that were told to come back later.
 # TYPE outrider_refused_total counter
 outrider_refused_total{{model_name="demo",reason="running"}} 5
@@ -44,8 +48,13 @@ def test_one_page_has_each_metric_once_and_each_replica_s_samples() -> None:
 
 
 def test_the_load_is_that_of_all_targets_of_all_replicas_and_quotas_are_no_want_of_room() -> None:
-    assert load_of(PAGES) == Load(running=9, waiting=4, refused=10)
-    assert load_of({}) == Load(0, 0, 0)
+    assert load_of(PAGES) == Load(running=9, waiting=4, longest_wait_s=4.0, untold=0, refused=10)
+    assert load_of({}) == Load()
+
+
+def test_a_replica_of_an_older_version_does_not_say_how_long_its_answers_wait() -> None:
+    older = "".join(line for line in PAGE.format(running=3).splitlines(keepends=True) if "longest_wait" not in line)
+    assert load_of({**PAGES, 3: parsed(older)}) == Load(13, 6, longest_wait_s=4.0, untold=2, refused=15)
 
 
 def test_what_is_no_page_is_refused() -> None:

@@ -1,5 +1,7 @@
 """When a fleet gets one replica more or one less."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,12 @@ from hypothesis import strategies as st
 from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds, Load, Scaling
 
 BOUNDS = Bounds(1, 4, places=10)
-IDLE, BUSY, WAITING = Load(0, 0, 0), Load(16, 0, 0), Load(20, 3, 0)
+IDLE, BUSY = Load(), Load(running=16)
+UNTOLD = Load(running=20, waiting=3, untold=3)
+
+
+def waiting(seconds: float) -> Load:
+    return Load(running=20, waiting=3, longest_wait_s=seconds)
 
 
 def after(loads: list[tuple[float, Load]], replicas: int, bounds: Bounds = BOUNDS) -> list[int]:
@@ -19,25 +26,36 @@ def after(loads: list[tuple[float, Load]], replicas: int, bounds: Bounds = BOUND
     return wanted
 
 
-def every_two_seconds(load: Load, seconds: float) -> list[tuple[float, Load]]:
-    return [(2.0 * index, load) for index in range(int(seconds / 2) + 1)]
+def every_two_seconds(load_at: Callable[[float], Load], seconds: float) -> list[tuple[float, Load]]:
+    return [(2.0 * index, load_at(2.0 * index)) for index in range(int(seconds / 2) + 1)]
 
 
-def test_a_replica_is_added_once_answers_have_waited_for_long_and_the_next_one_as_long_after() -> None:
-    wanted = after(every_two_seconds(WAITING, 2 * UP_AFTER_S + 2), 2)
+@pytest.mark.parametrize("load_at", [waiting, lambda now: UNTOLD], ids=["told", "untold"])
+def test_a_replica_is_added_once_answers_have_waited_for_long_and_the_next_one_as_long_after(load_at) -> None:
+    wanted = after(every_two_seconds(load_at, 2 * UP_AFTER_S + 2), 2)
     assert wanted == [2] * 5 + [3] * 6 + [4]
 
 
+def test_answers_that_wait_one_after_another_for_a_moment_each_add_nothing_and_keep_nothing() -> None:
+    moments = every_two_seconds(lambda now: Load(running=2, waiting=3, longest_wait_s=1.0), DOWN_AFTER_S)
+    assert after(moments, 3) == [3] * (len(moments) - 1) + [2]
+
+
 def test_clients_that_are_refused_again_and_again_wait() -> None:
-    refusals = [(2.0 * index, Load(20, 0, refused=index // 2)) for index in range(9)]
+    refusals = [(2.0 * index, Load(20, refused=index // 2)) for index in range(9)]
     assert after(refusals, 2)[-1] == 3
-    once = [(2.0 * index, Load(20, 0, refused=int(index > 0))) for index in range(9)]
+    once = [(2.0 * index, Load(20, refused=int(index > 0))) for index in range(9)]
     assert after(once, 2)[-1] == 2
 
 
-def test_a_moment_without_waiting_begins_anew() -> None:
-    loads = [(0.0, WAITING), (8.0, WAITING), (10.0, BUSY), (14.0, BUSY), (16.0, WAITING), (24.0, WAITING)]
-    assert after(loads, 3) == [3] * 6
+def test_a_moment_without_waiting_begins_anew_where_no_replica_says_for_how_long() -> None:
+    loads = [(0.0, UNTOLD), (8.0, UNTOLD), (9.0, BUSY), (10.0, UNTOLD), (18.0, UNTOLD), (19.0, BUSY), (20.0, UNTOLD)]
+    assert after(loads, 3) == [3] * 7
+
+
+def test_while_an_answer_waits_for_long_no_replica_is_superfluous() -> None:
+    stuck = every_two_seconds(lambda now: Load(running=1, waiting=1, longest_wait_s=now), 2 * DOWN_AFTER_S)
+    assert after(stuck, 4) == [4] * len(stuck)
 
 
 def test_a_replica_is_removed_once_it_has_been_superfluous_for_long() -> None:
@@ -58,7 +76,7 @@ def test_the_least_are_made_up_for_at_once_as_far_as_there_is_room(most: int, wa
     assert after([(0.0, IDLE)], 1, Bounds(3, most, places=10)) == [wanted]
 
 
-@pytest.mark.parametrize(("load", "replicas"), [(WAITING, 4), (IDLE, 1)])
+@pytest.mark.parametrize(("load", "replicas"), [(waiting(UP_AFTER_S), 4), (UNTOLD, 4), (IDLE, 1)])
 def test_bounds_hold(load: Load, replicas: int) -> None:
     assert set(after([(1000.0 * index, load) for index in range(5)], replicas)) == {replicas}
 
@@ -69,7 +87,8 @@ def test_under_a_constant_load_the_number_of_replicas_does_not_swing(start: int,
     bounds = Bounds(1, 8, places)
     scaling, replicas, wanted = Scaling(), start, [start]
     for index in range(700):
-        load = Load(min(asked, places * replicas), max(0, asked - places * replicas), 0)
+        over = max(0, asked - places * replicas)
+        load = Load(asked - over, over, longest_wait_s=5.0 * index if over else 0.0)
         scaling, replicas = scaling.after(load, bounds, replicas, 5.0 * index)
         wanted.append(replicas)
     assert wanted in (sorted(wanted), sorted(wanted, reverse=True))

@@ -85,13 +85,15 @@ def check_device(device: str, dtype: str) -> Finding:
     try:
         square = torch.ones((8, 8), device=chosen, dtype=number)
         (square @ square).sum().item()
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:  # TypeError: mps has no float64
         reason = str(error).splitlines()[0]
         return Finding(
             "device", f"{device} does not compute in {dtype}: {reason}", "choose another --device or --dtype"
         )
     if chosen.type == "cpu":
         return Finding("device", f"cpu computes in {dtype}, {counted(torch.get_num_threads(), 'thread')}")
+    if chosen.type != "cuda":  # mps, whose memory is the processor's
+        return Finding("device", f"{device} computes in {dtype}")
     free, total = torch.cuda.mem_get_info(chosen)
     name = f"{torch.cuda.get_device_name(chosen)}, {format_bytes(free)} of {format_bytes(total)} free"
     if number is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from common.programs.findings import Verdict
+from common.programs.findings import Finding, Verdict
 from common.programs.machine import check_clock, check_device, check_folder, check_packages, check_python, format_bytes
 
 DAY = 86_400
@@ -65,6 +65,27 @@ def test_a_device_that_fails_when_it_is_used(monkeypatch):
 
     monkeypatch.setattr(torch, "ones", fail)
     assert check_device("cpu", "float32").detail == "cpu does not compute in float32: no kernel image"
+
+
+@pytest.fixture
+def pretended_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Mac's GPU that computes on this processor, and no CUDA."""
+    ones = torch.ones
+
+    def on_cpu(size: tuple[int, int], *, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+        if dtype is torch.float64:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+        return ones(size, dtype=dtype)
+
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "ones", on_cpu)
+
+
+def test_a_gpu_without_cuda_computes(pretended_mps):
+    assert check_device("mps", "float16") == Finding("device", "mps computes in float16")
+    unfit = check_device("mps", "float64")
+    assert (unfit.verdict, unfit.fix) == (Verdict.FAIL, "choose another --device or --dtype")
+    assert "mps does not compute in float64: Cannot convert" in unfit.detail
 
 
 def test_a_disk_that_is_full(tmp_path):

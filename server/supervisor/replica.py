@@ -31,6 +31,9 @@ _LAST_WORDS_S = 10.0
 
 _MOST_LINES = 1000
 
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""A proxy of the environment does not lead to this machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -120,7 +123,7 @@ class ReplicaProcess:
 
     def page(self) -> str:
         """Its metrics. Raises OSError where it does not answer."""
-        with urllib.request.urlopen(self._page, timeout=_SCRAPE_S) as answer:
+        with _DIRECT.open(self._page, timeout=_SCRAPE_S) as answer:
             return str(answer.read().decode())
 
     def close(self) -> None:

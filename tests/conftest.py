@@ -4,6 +4,7 @@ configuration is not read."""
 import logging
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator
 
 import hypothesis
@@ -44,6 +45,16 @@ def _no_journal_of_another_test() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     own.setLevel(level)
+
+
+@pytest.fixture
+def unreachable_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment names a proxy where nobody listens."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setattr(urllib.request, "_opener", None)  # which knows the environment of its first use
 
 
 def pytest_configure() -> None:

@@ -11,6 +11,9 @@ from typing import Any
 
 PROGRAMS = Path(__file__).with_name("programs")
 
+_HERE = "127.0.0.1,localhost"
+"""Where a proxy of the environment does not lead."""
+
 APPS = (
     "openai_client",
     "langchain_chat",
@@ -50,7 +53,8 @@ async def run_app(app: str, url: str, environments: Sequence[Path]) -> list[Outc
     places = [folder for each in environments for folder in (each / "bin", each)]
     path = os.pathsep.join([*map(str, places), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     for python in [*(each / "python" for each in places if (each / "python").exists()), Path(sys.executable)]:
-        lines = await _run([str(python), str(PROGRAMS / "runner.py"), app, url], {**os.environ, "PATH": path})
+        environment = {**os.environ, "PATH": path, "NO_PROXY": _HERE, "no_proxy": _HERE}
+        lines = await _run([str(python), str(PROGRAMS / "runner.py"), app, url], environment)
         if not any(line["kind"] == "missing" for line in lines):
             return [Outcome(app, **line) for line in lines]
     return None

@@ -79,8 +79,13 @@ class CompletionServer:
 
 def client_of(address: Address, read_timeout_s: float) -> openai.AsyncOpenAI:
     """read_timeout_s: how long it waits for the next piece of an answer."""
-    url, timeout = f"http://{address}", openai.Timeout(read_timeout_s)
-    return openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=_NO_RETRIES, timeout=timeout)
+    return openai.AsyncOpenAI(
+        base_url=f"http://{address}",
+        api_key="none",
+        max_retries=_NO_RETRIES,
+        timeout=openai.Timeout(read_timeout_s),
+        http_client=openai.DefaultAsyncHttpxClient(trust_env=False),  # a proxy does not lead to this machine
+    )
 
 
 async def until_healthy(address: Address, patience_s: float) -> bool:

@@ -49,7 +49,11 @@ class Apps:
         """One app, which sends requests until deadline_s of time.monotonic."""
         dice = random.Random(seed)
         async with openai.AsyncOpenAI(
-            base_url=f"http://{self.address}/v1", api_key="none", max_retries=_RETRIES, timeout=300.0
+            base_url=f"http://{self.address}/v1",
+            api_key="none",
+            max_retries=_RETRIES,
+            timeout=300.0,
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=False),  # a proxy does not lead to this machine
         ) as client:
             while time.monotonic() < deadline_s:
                 await self._ask(client, dice.choice(self.requests), dice)

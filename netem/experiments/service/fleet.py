@@ -53,6 +53,9 @@ _PATIENCE_S = 10.0
 _NOTICED_S = 2.0
 """Within which the fleet says that a replica is gone."""
 
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""A proxy of the environment does not lead to this machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -131,10 +134,10 @@ def _fleet(family: DemoModels, first: Address, page: Address) -> Any:
     return running("outriderd", "fleet", "--replicas", str(REPLICAS), *models, *listening)
 
 
-async def _look(page: Address) -> Health:
+async def look(page: Address) -> Health:
     def get() -> Any:
         try:
-            with urllib.request.urlopen(f"http://{page}/health", timeout=_PATIENCE_S) as answer:
+            with _DIRECT.open(f"http://{page}/health", timeout=_PATIENCE_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as none_serves:
             return json.load(none_serves)
@@ -146,7 +149,7 @@ async def _look(page: Address) -> Health:
 async def _note_absences(clients: Clients, addresses: Sequence[Address], page: Address, absences: Absences) -> None:
     """A client of a replica that does not serve has cause to move."""
     while True:
-        serving, now = (await _look(page)).serving, time.monotonic()
+        serving, now = (await look(page)).serving, time.monotonic()
         absences.note(serving, now)
         clients.away_at |= {address: now for number, address in enumerate(addresses) if number not in serving}
         await asyncio.sleep(SAMPLE_S)
@@ -177,7 +180,7 @@ async def _started(fleet: Child, page: Address) -> None:
 async def _settled(page: Address) -> None:
     """Raises TimeoutError where a replica does not come up."""
     async with asyncio.timeout(_START_S):
-        while not (await _look(page)).is_settled:
+        while not (await look(page)).is_settled:
             await asyncio.sleep(SAMPLE_S)
 
 
@@ -186,7 +189,7 @@ async def _kill(clients: Clients, addresses: Sequence[Address], fleet: Child, pa
     serve again."""
     kills, began = 0, time.monotonic()
     for index in range(planned):
-        serving = (await _look(page)).serving
+        serving = (await look(page)).serving
         if len(serving) > 1:
             in_turn = (number % REPLICAS for number in range(index, index + REPLICAS))
             address = addresses[next(number for number in in_turn if number in serving)]

@@ -68,6 +68,16 @@ def test_a_program_tells_what_it_got_and_what_it_raised(tmp_path, monkeypatch):
     assert asyncio.run(run_app("gone", "http://x", [])) is None
 
 
+def test_a_program_asks_past_a_proxy_of_the_environment(tmp_path, monkeypatch, unreachable_proxy):
+    (tmp_path / "runner.py").write_text((programs_run.PROGRAMS / "runner.py").read_text())
+    (tmp_path / "here.py").write_text(
+        'NEEDS = "json"\nimport urllib.request\n'
+        'TEXT = {"bypass": lambda url: all(map(urllib.request.proxy_bypass, ("127.0.0.1", "localhost")))}\n'
+    )
+    monkeypatch.setattr(programs_run, "PROGRAMS", tmp_path)
+    assert [each.got for each in asyncio.run(run_app("here", "http://x", []))] == ["True"]
+
+
 def test_the_target_for_apps_shows_tools_and_keeps_its_drafts(tmp_path):
     target = shipped_family("demo").target
     made = with_tools(target, tmp_path)

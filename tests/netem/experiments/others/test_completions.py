@@ -41,6 +41,12 @@ async def test_pieces_are_heard_in_order_and_passes_are_what_was_not_accepted():
     assert 0 < heard.first_s < times[-1] <= heard.seconds
 
 
+async def test_a_server_is_asked_past_a_proxy_of_the_environment(unreachable_proxy):
+    async with served(stand_in([[1]], {})) as address:
+        assert await until_healthy(address, 5.0)
+        assert (await heard_from(address)).tokens == (1,)
+
+
 async def test_no_answer_is_asked_for_with_what_a_prompt_before_left():
     asked: list[dict] = []
     async with served(stand_in([[1]], {}, asked=asked)) as address:

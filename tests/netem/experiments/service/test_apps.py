@@ -71,6 +71,10 @@ async def test_the_right_text_is_identical_and_its_beginning_is_left():
     assert apps.first_seconds
 
 
+async def test_apps_ask_past_a_proxy_of_the_environment(unreachable_proxy):
+    assert not (await judged(AppRequest(BODY, TEXT), answers=3)).troubles
+
+
 async def test_another_text_is_different_even_where_it_was_left():
     apps = await judged(AppRequest(BODY, "something else"))
     assert set(apps.verdicts) == {DIFFERENT}

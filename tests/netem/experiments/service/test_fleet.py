@@ -1,8 +1,13 @@
 """What the report of a fleet's run says was done, and how its absences are counted."""
 
-from netem.experiments.service.fleet import UPDATE, Absences, Health, make_report
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from netem.experiments.service.fleet import UPDATE, Absences, Health, look, make_report
 from netem.experiments.service.replica_clients import Phase
 from netem.experiments.service.replica_report import CALM, KILLING
+from tests.netem.experiments.others.serving import served
 
 
 def test_each_phase_is_a_row_and_the_kills_are_told_with_how_long_a_restart_takes() -> None:
@@ -27,3 +32,9 @@ def test_a_fleet_is_settled_once_all_serve_and_no_update_goes_on() -> None:
     assert not Health(("serving",) * 3, is_updating=True).is_settled
     assert not Health(("serving", "starting", "serving"), is_updating=False).is_settled
     assert Health(("serving", "starting", "serving"), is_updating=False).serving == [0, 2]
+
+
+async def test_a_fleet_is_looked_at_past_a_proxy_of_the_environment(unreachable_proxy: None) -> None:
+    health = JSONResponse({"replicas": [{"state": "serving"}], "updating": False})
+    async with served(Starlette(routes=[Route("/health", lambda _: health)])) as page:
+        assert await look(page) == Health(("serving",), is_updating=False)

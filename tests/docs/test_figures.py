@@ -117,9 +117,9 @@ def test_what_draft_models_are_worth(draft):
 
 @pytest.mark.parametrize("draft", ["moa, N=0", "moa, N=1", "moa, N=3", "block"])
 def test_draft_models_that_were_trained_from_other_seeds(draft):
-    trained = [results(f"single-device{seed}")["drafts"].get(draft) for seed in ("", "-seed-8", "-seed-9")]
+    trained = [results(f"single-device{seed}")["drafts"][draft] for seed in ("", "-seed-8", "-seed-9")]
     lengths, speeds = (
-        ", ".join(form.format(each[of]["value"]) for each in trained if each)
+        ", ".join(form.format(each[of]["value"]) for each in trained)
         for form, of in (("{:.2f}", "accept_length"), ("{:.2f}x", "speed_up"))
     )
     row = f"| `{LABELS.get(draft, draft)}` | {lengths} | {speeds} |"

@@ -331,8 +331,7 @@ class Conversation:
         is_first = self._levels == record.levels_before
         began, tree = self._clock(), self._loop.session.tree
         try:
-            expansion = step.expansion or self._tree_controller.expansion
-            proposals = await drafter.draft(step.view, step.states, expansion)
+            proposals = await drafter.draft(step.view, step.states, step.bounds(self._tree_controller.expansion))
             newest = tree.last_id
             grows = self._loop.drafted(step, proposals)
         except Exception as error:  # whatever a model raises, or is wrong with what it proposes

@@ -104,14 +104,18 @@ class Rounds:
         prompt_length: int,
         choices: TargetChoices | None,
     ) -> int:
+        drafted, usual = 0, self.drafter.expansion
         for level in range(self.levels):
+            self.drafter.expansion = usual.filling if level + 1 == self.levels else usual
             view = tree.view().drafted_for(settings, prompt_length, choices=choices)
             proposals = self.drafter.draft(view, frames)
             frames = ()
             if not proposals:
-                return level
+                break
+            drafted += 1
             tree.grow(tree.frontier, _numbered(proposals, tree.last_id))
-        return self.levels
+        self.drafter.expansion = usual
+        return drafted
 
     def _export(self, sequence: "_Sequence") -> list[State]:
         start, count = sequence.exported, len(sequence.slots) - sequence.exported

@@ -34,8 +34,8 @@ acknowledged at once, because the server measures from a commit to the first Gro
 class Step:
     """One level to draft, from the tree as it was when the step began, and the draft state that has come since the last
     one. The proposals of a `warm_up` are not sent. `new_nodes` of the view came since the last step, or are to be
-    computed again with that state. A step that is drafted offline has bounds of its own, `expansion`, and its proposals
-    hang from the last token of its view."""
+    computed again with that state. The last level of a round `fills` the tree. A step that is drafted offline has
+    bounds of its own, `expansion`, and its proposals hang from the last token of its view."""
 
     turn: int
     view: TreeView
@@ -43,6 +43,11 @@ class Step:
     states: tuple[State, ...] = ()
     new_nodes: int = 0
     expansion: Expansion | None = None
+    fills: bool = False
+
+    def bounds(self, usual: Expansion) -> Expansion:
+        """Of the tree, where a level has the `usual` ones."""
+        return self.expansion or (usual.filling if self.fills else usual)
 
 
 @dataclass(slots=True)
@@ -220,7 +225,8 @@ class DraftingLoop:
         view = self.session.view()
         new = len(view.nodes) if states else sum(node.id > self._newest_drafted for node in view.nodes)
         self._newest_drafted = self.session.tree.last_id
-        return Step(self.session.turn, view, warm_up, states, new)
+        fills = self._round_levels is not None and self._round.levels + 1 == self._round_levels
+        return Step(self.session.turn, view, warm_up, states, new, fills=fills)
 
     def _drafted_online(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         session = self.session

@@ -27,6 +27,12 @@ class Expansion:
     ahead: bool = True
 
     @property
+    def filling(self) -> "Expansion":
+        """For the last level of a round: it takes what room the tree has left from all candidates of all levels, as
+        EAGLE-2 chooses its nodes."""
+        return replace(self, breadth=self.nodes)
+
+    @property
     def least_logp(self) -> float:
         return math.log(self.least_probability)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -371,4 +372,9 @@ async def test_who_steers_is_told_of_levels_grows_and_commits_and_obeyed_in_the_
 async def test_rounds_are_drafted_within_the_published_tree_and_nobody_steers():
     drafter = Bounded()
     await ask(FakeStream(), LOCKSTEP, drafter)
-    assert set(drafter.bounds) == {PUBLISHED_TREE}
+    first, *rounds = drafter.bounds  # the first is a warm-up
+    usual, last = [PUBLISHED_TREE] * (LOCKSTEP.round_levels - 1), replace(PUBLISHED_TREE, breadth=62)
+    whole = len(rounds) // LOCKSTEP.round_levels * LOCKSTEP.round_levels
+    assert first == PUBLISHED_TREE
+    assert rounds[:whole] == [*usual, last] * (whole // LOCKSTEP.round_levels)
+    assert whole > LOCKSTEP.round_levels

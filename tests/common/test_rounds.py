@@ -43,6 +43,16 @@ def test_a_draft_changes_the_passes_and_not_the_answer(checkpoint, levels):
     assert answer.accept_length == 5
 
 
+def test_the_last_level_of_a_round_fills_the_tree_and_no_other_does(checkpoint):
+    target, draft = (PackedModel(load_causal_lm(checkpoint, dtype="float64"), 512) for _ in range(2))
+    narrow = Expansion(breadth=2, children=8, nodes=20, least_probability=1e-12)
+    drafter = TreeDrafter(IndependentNetwork(draft, VOCAB), narrow)
+    answer = Rounds(target, drafter, levels=3).answer(PROMPT, 11)
+    assert answer.levels == 3 * (answer.passes - 1)
+    assert set(answer.packed) == {1 + narrow.nodes}
+    assert drafter.expansion == narrow
+
+
 def test_an_answer_ends_at_its_limit_whatever_a_pass_committed_beyond(checkpoint):
     whole = rounds(checkpoint, levels=4).answer(PROMPT, 11).tokens
     late = next(token for token in whole[6:] if token not in whole[:6])

@@ -11,7 +11,7 @@ from netem.experiments.speed.systems import ASSIST, LOCKSTEP_MOA, SYSTEMS, Syste
 from netem.experiments.speed.testbed import open_testbed
 
 HEADINGS = ("link", "policy", "accept length", "tokens/s", "gap p50 / p95")
-ROUND_LEVELS = (2, 4, 6, 8, 12, 16, 24)
+ROUND_LEVELS = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 
 FULL = SpeedWorkload(("5g", "4g", "satellite"), prompts=8, tokens=192)
 QUICK = SpeedWorkload(("4g",), prompts=3, tokens=96)

@@ -19,7 +19,7 @@ from netem.experiments.busy_cores import is_quiet
 from netem.experiments.catalogue import find_experiment
 from netem.experiments.kept_results import KeptResults, read_results
 from netem.experiments.kept_runs import KeptRun, Outside
-from netem.experiments.provenance import SourceTree, identities, same_computation, source_tree
+from netem.experiments.provenance import SourceTree, identities, same_computation, source_tree, versions
 from netem.experiments.report import FILES, prepare
 
 Launch = Callable[[Sequence[str], Path], int]
@@ -37,8 +37,8 @@ def make_results(
     jobs: int = 1,
 ) -> bool:
     """Runs those of `runs`, or `only` those of these folders, that are missing in `out`; with `replace` also those of
-    another commit or of other models. `jobs` that are not timed run at a time. Says what is wrong with each, and
-    returns whether all are there and valid.
+    another commit, of other models or versions, or not whole. `jobs` that are not timed run at a time. Says what is
+    wrong with each, and returns whether all are there and valid.
 
     Raises MisuseError where the working tree has changes, where it changes meanwhile, or where `out` would hold results
     of two commits or of two sets of models.
@@ -50,8 +50,8 @@ def make_results(
     others = [run for run in runs if current[run] is False and not (replace and run in chosen)]
     if others:
         raise MisuseError(
-            f"{out / others[0].folder} comes from another commit or other models than these: choose another folder, or "
-            "run all of it again with --replace"
+            f"{out / others[0].folder} comes from another commit, other models or other versions than these, or is not "
+            "whole: choose another folder, or run all of it again with --replace"
         )
 
     def settle(run: KeptRun) -> tuple[str, str]:
@@ -101,13 +101,19 @@ def _clean_tree() -> SourceTree:
 
 
 def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -> bool | None:
-    """Whether a finished run is of this source and, where they are at hand, of the present models; None where there is
-    none."""
+    """Whether a finished run is the whole experiment, of this source, of the installed versions and, where they are at
+    hand, of the present models; None where there is none."""
     kept = read_finished(out / run.folder)
     if kept is None:
         return None
     origin = kept.provenance
     if origin["uncommitted_changes"] or not same_computation(origin["commit"], source.commit):
+        return False
+    if (
+        origin["versions"] != versions()
+        or origin["seed"] != run.request(outside).seed
+        or "--quick" in origin["command"]
+    ):
         return False
     return bool(_missing(run, outside)) or origin["models"] == _models(run, outside)
 

@@ -41,7 +41,7 @@ def provenance(seed: int, models: Mapping[str, Path]) -> dict[str, Any]:
     """
     return {
         **asdict(source_tree()),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        "versions": versions(),
         "models": identities(models),
         "machine": {
             "processor": _processor(),
@@ -55,6 +55,11 @@ def provenance(seed: int, models: Mapping[str, Path]) -> dict[str, Any]:
         "seed": seed,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of Python, and of what computes."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
 def source_tree() -> SourceTree:

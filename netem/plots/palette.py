@@ -38,6 +38,7 @@ SYSTEMS = {
     "cloud decoding": Look("cloud decoding", "#8b95a1"),
     "plain decoding": Look("plain decoding", "#8b95a1"),
     "server-side speculation": Look("server-side speculation", "#3f77b5", "s"),
+    "server-side, overlapped": Look("server-side speculation, overlapped", "#1f4e8c", "d"),
     "lock-step eagle": Look("lock-step eagle", "#e3b341", "v"),
     "lock-step independent": Look("lock-step independent", "#b98b6e", "<"),
     "lock-step moa": Look("lock-step moa", "#d9772b", ">"),

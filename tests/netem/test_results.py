@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from netem.commands.results import make_results
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.experiment import DATA, Experiment, Request
 from netem.experiments.kept_runs import KeptRun, Outside
-from netem.experiments.provenance import SourceTree, identities
+from netem.experiments.provenance import SourceTree, identities, versions
 from netem.experiments.report import FILES
 from tests.families import make_checkpoint
 
@@ -32,6 +33,7 @@ class Machine:
         self.launched: list[str] = []
         self.behaviour: dict[str, Callable[[], int]] = {}
         self.faults: dict[str, list[str]] = {}
+        self.told: dict[str, Any] = {}
 
     def checkpoints(self, _: Request) -> dict[str, Path]:
         return {"target": self.models}
@@ -48,7 +50,10 @@ class Machine:
             "commit": self.tree.commit,
             "uncommitted_changes": self.tree.uncommitted_changes,
             "models": identities(self.checkpoints(Request(0, quick=False))),
+            "versions": versions(),
+            "seed": 0,
             "seconds": 120,
+            **self.told,
         }
         written = {"title": name, "provenance": origin, "faults": self.faults.get(name, []), "results": {}}
         (out / FILES[0]).write_text(json.dumps(written))
@@ -143,6 +148,19 @@ def test_a_commit_that_computes_the_same_counts_as_the_same(machine, make, monke
     monkeypatch.setattr(results, "same_computation", lambda kept, now: (kept, now) == ("c0ffee", "decade"))
     assert make()
     assert machine.launched == []
+
+
+@pytest.mark.parametrize(
+    "told", [{"command": "outrider-lab run first --quick"}, {"seed": 5}, {"versions": {"torch": "1.0"}}]
+)
+def test_what_is_not_the_whole_experiment_with_what_is_installed_does_not_count(machine, make, told):
+    machine.told = told
+    assert make("first")
+    machine.told = {}
+    with pytest.raises(MisuseError, match="out/first comes from"):
+        make()
+    assert make(replace=True)
+    assert machine.launched == list(NAMES)
 
 
 def test_models_are_not_mixed(machine, make, tmp_path):

@@ -5,6 +5,7 @@ not know fleets, tables, or which systems are compared.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from server.sessions.counters import Counters
 PASS_TOKENS = 512
 _CONTEXT = 4096
 _K_V_TOKENS = 1_000_000
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _APART = 7  # answers between those of two clients
 _MAX_SESSIONS = 4096  # enough that only the number of answers at a time is limited
 
@@ -56,12 +58,14 @@ class ReplicaSystem:
 @dataclass(frozen=True)
 class ReplicaLoad:
     """Clients that are always being answered: each asks again as soon as its answer has ended, over the next of
-    `links`. They begin within `begin_s`, in the middle of answers; commits are counted from then on, for `seconds`."""
+    `links`. They begin within `begin_s`, in the middle of answers, of which what is behind them is read as prompts;
+    `settle_s` later, when the passes have caught up with these, commits are counted for `seconds`."""
 
     clients: int
     links: Sequence[LinkProfile]
     seconds: float
     begin_s: float = 0.6
+    settle_s: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,9 @@ class _Clients:
         self._replay = replay
         self._system = system
         self._load = load
-        self._ends_s = load.begin_s + load.seconds
-        self._gaps = GapRecorder(load.begin_s)
+        counted_s = load.begin_s + load.settle_s
+        self._ends_s = counted_s + load.seconds
+        self._gaps = GapRecorder(counted_s)
         self._refused = 0
 
     async def run(self) -> ReplicaRun:
@@ -111,7 +116,7 @@ class _Clients:
     async def _client(self, engine: Engine, number: int, start_s: float) -> None:
         await asyncio.sleep(start_s)
         question = 0
-        begun = number / self._load.clients
+        begun = number * _GOLDEN % 1  # evenly spread, and in no order, so that no long prompts come together
         while True:
             link = self._load.links[(number + question) % len(self._load.links)]
             try:

@@ -60,7 +60,8 @@ def computed_seconds(heard: Heard, link: str) -> float:
     """What an answer takes at the stated costs that is decoded at the server, from that server's own counts: passes and
     drafted levels one after the other, and one round trip."""
     profile = find_profile(link)
-    passes_ms = heard.passes * STATED["pass_ms"] + (heard.passes + heard.drafted) * STATED["token_ms"]
+    rows_ms = (heard.passes + heard.drafted) * STATED["token_ms"]
+    passes_ms = max(heard.passes * STATED["pass_ms"], rows_ms)
     return (profile.up.delay_ms + profile.down.delay_ms + passes_ms + heard.drafted * SERVER_LEVEL_MS) / _MS
 
 

@@ -10,12 +10,20 @@ from netem.experiments.speed.load_clients import LoadClient, Prompt, arriving, p
 from netem.experiments.speed.load_report import ARRIVING, TOGETHER, Load, LoadRuns, make_report
 from netem.experiments.speed.load_run import LoadRun, run_load
 from netem.experiments.speed.runs import CODE
-from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, COLOCATED, EAGER, LOCKSTEP_MOA, PATIENT
+from netem.experiments.speed.systems import (
+    AUTO,
+    CLOUD_DECODING,
+    COLOCATED,
+    EAGER,
+    LOCKSTEP_MOA,
+    OVERLAPPED,
+    PATIENT,
+)
 from netem.experiments.speed.testbed import Testbed, open_testbed
 from netem.links.profiles import find_profile
 
 LINK = "4g"
-COMPARED = (CLOUD_DECODING, COLOCATED, LOCKSTEP_MOA, PATIENT, EAGER, AUTO)
+COMPARED = (CLOUD_DECODING, COLOCATED, OVERLAPPED, LOCKSTEP_MOA, PATIENT, EAGER, AUTO)
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class LoadWorkload:
 FULL = LoadWorkload(
     rates=(0.5, 1, 2, 4, 8, 16),
     seconds=5.0,
-    least_arrivals=16,
+    least_arrivals=48,
     clients=(1, 2, 4, 8, 16, 32, 64),
     each=2,
     stagger_s=0.25,

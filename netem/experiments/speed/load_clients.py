@@ -20,11 +20,11 @@ class LoadClient:
 
 def poisson_arrivals(rate: float, seconds: float, least_arrivals: int, seed: int) -> list[float]:
     """Arrival times in seconds of a Poisson process with `rate` per second, for `seconds` and until there are
-    `least_arrivals`."""
-    draw = random.Random(f"{seed}/{rate}")
+    `least_arrivals`. Other rates have the same gaps, as many times longer, so that rates differ in nothing else."""
+    draw = random.Random(f"{seed}/arrivals")
     moments: list[float] = []
     while True:
-        moment = (moments[-1] if moments else 0.0) + draw.expovariate(rate)
+        moment = (moments[-1] if moments else 0.0) + draw.expovariate(1.0) / rate
         if moment > seconds and len(moments) >= least_arrivals:
             return moments
         moments.append(moment)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from client.stats import per
 from netem.experiments.experiment import Report
+from netem.experiments.one_device.intervals import Bootstrap
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.load_run import LoadRun
 from netem.experiments.speed.runs import are_alike, fault_of, quantile
@@ -63,13 +64,15 @@ def make_report(runs: LoadRuns, longest: Mapping[str, int], link: str) -> Report
             *_in_words(promised),
             f"Prompts for code, greedy, answers of at most {longest[ARRIVING]} tokens for Poisson arrivals and "
             f"{longest[TOGETHER]} for clients that ask one prompt after the other; every client has a link of its own. "
-            "Arrivals, prompts and links are drawn once for a load, the same for all systems. Answers identical across "
+            "Arrivals, prompts and links are drawn once for a load, the same for all systems, and arrivals of other "
+            "rates are the same ones, closer together or farther apart. Answers identical across "
             f"systems: {'NO' if different else 'yes'}.",
             VIRTUAL_CLOCK,
             "Latency is from asking to the answer's end. 'x faster' divides cloud decoding's mean latency at the same "
-            "load by this one; every 'x cloud' divides the figure before it by cloud decoding's. Tokens/s of a client "
-            "are tokens over the sum of latencies; of all, tokens over the time from the first question to the end of "
-            "the last answer, in which arrivals set the pace, or the slowest client.",
+            "load by this one, with a 95% interval over the answers of Poisson arrivals, resampled in pairs, which "
+            "knows nothing of what waits for what; every 'x cloud' divides the figure before it by cloud decoding's. "
+            "Tokens/s of a client are tokens over the sum of latencies; of all, tokens over the time from the first "
+            "question to the end of the last answer, in which arrivals set the pace, or the slowest client.",
             "Pass-seconds are what the target's passes cost, prompts included. What the server drafts is work beside "
             f"them: 'server levels/s', at most {1 / PACE.per_level:.0f}, by one drafter for all sessions; 'pass- or "
             "drafting second' counts a second of it like one of a pass.",
@@ -134,6 +137,14 @@ def _unsound(runs: LoadRuns) -> list[str]:
     ]
 
 
+def _faster(load: Load, run: LoadRun, cloud: LoadRun) -> str:
+    """The ratio of mean latencies, with an interval where answers are many enough to be resampled."""
+    if load.of != ARRIVING:
+        return f"{per(cloud.mean_latency, run.mean_latency):.2f}"
+    theirs, ours = ({load.of: [(seconds, 1.0) for seconds in each.latencies]} for each in (cloud, run))
+    return str(Bootstrap({load.of: len(run.latencies)}, seed=0).ratio(theirs, ours))
+
+
 def _row(load: Load, name: str, run: LoadRun, systems: Mapping[str, LoadRun]) -> list[str]:
     cloud = systems[CLOUD_DECODING.name]
     return [
@@ -141,7 +152,7 @@ def _row(load: Load, name: str, run: LoadRun, systems: Mapping[str, LoadRun]) ->
         str(len(run.answers)),
         name,
         f"{run.mean_latency:.2f} / {quantile(run.latencies, 0.95):.2f} s",
-        f"{per(cloud.mean_latency, run.mean_latency):.2f}",
+        _faster(load, run, cloud),
         f"{run.tokens_per_client_second:.1f}",
         f"{per(run.tokens_per_client_second, cloud.tokens_per_client_second):.2f}",
         f"{run.tokens_per_second:.0f}",

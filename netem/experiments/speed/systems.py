@@ -29,6 +29,8 @@ class System:
 
 CLOUD_DECODING = System("cloud decoding", CLOUD, "eager")
 COLOCATED = System("server-side speculation", CLOUD, "colocated")
+OVERLAPPED = System("server-side, overlapped", CLOUD, "auto")
+"""Nothing is drafted on the client; the server drafts during passes too, while it has capacity left."""
 LOCKSTEP_MOA = System("lock-step moa", LOCKSTEP, "lockstep", MOA)
 LOCKSTEP_EAGLE = System("lock-step eagle", LOCKSTEP, "lockstep", EAGLE)
 PATIENT = System("patient", STREAM, "patient", MOA)
@@ -41,6 +43,7 @@ SYSTEMS: Mapping[str, System] = {
     for system in (
         CLOUD_DECODING,
         COLOCATED,
+        OVERLAPPED,
         LOCKSTEP_EAGLE,
         System("lock-step independent", LOCKSTEP, "lockstep", INDEPENDENT),
         LOCKSTEP_MOA,

@@ -42,6 +42,11 @@ def test_arrivals_rise_end_in_time_and_depend_on_the_seed(moments):
     assert moments != poisson_arrivals(RATE, SECONDS, least_arrivals=0, seed=1)
 
 
+def test_rates_differ_in_how_long_their_gaps_are_and_in_nothing_else(moments):
+    twice = poisson_arrivals(2 * RATE, SECONDS / 2, least_arrivals=0, seed=0)
+    assert twice == pytest.approx([moment / 2 for moment in moments])
+
+
 def test_few_arrivals_go_on_until_there_are_enough():
     assert len(poisson_arrivals(0.5, 5.0, least_arrivals=16, seed=0)) == 16
     assert poisson_arrivals(0.5, 5.0, least_arrivals=16, seed=0)[-1] > 5.0

@@ -27,10 +27,12 @@ SYSTEMS: Mapping[str, Policy] = {
     "cloud": CLOUD,
     "lockstep": LONG_LOCKSTEP,
     "server-side": replace(CLOUD, idle="colocated"),
+    "overlapped": replace(CLOUD, idle="auto"),
     "outrider": STREAM,
 }
 """The demo's systems by name, as policies of one client; the first is what the others are compared with. `server-side`
-is speculation beside the target, where nothing is drafted on the laptop."""
+is speculation beside the target, in turn with its passes, and `overlapped` during them too; neither drafts on the
+laptop."""
 
 _WARM_UP_PROMPT = "Hello."
 _WARM_UP_TOKENS = 4

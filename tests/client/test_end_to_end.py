@@ -328,6 +328,6 @@ def test_the_demo_compares_systems_that_answer_alike(monkeypatch, capsys, models
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["identical"] is True
-    assert set(result["systems"]) == {"cloud", "lockstep", "server-side", "outrider"}
+    assert set(result["systems"]) == {"cloud", "lockstep", "server-side", "overlapped", "outrider"}
     assert {system["rule"] for system in result["systems"].values()} == {"greedy"}
     assert result["systems"]["cloud"]["tokens"] == result["systems"]["outrider"]["tokens"]

@@ -45,7 +45,7 @@ def run_demo(monkeypatch, tmp_path):
             yield {name: FakeSystem(tokens_of_outrider if name == "outrider" else (1, 2)) for name in systems}
 
         async def compare_virtually(*_):
-            seconds = {"cloud": 2.0, "lockstep": 1.0, "server-side": 0.8, "outrider": 0.5}
+            seconds = {"cloud": 2.0, "lockstep": 1.0, "server-side": 0.8, "overlapped": 0.6, "outrider": 0.5}
             answers = {name: [answer(virtual_tokens, seconds=seconds[name])] for name in SYSTEMS}
             return VirtualRun(answers, {name: counted() for name in SYSTEMS}, {"pass_ms": 30.0})
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter, Judging
-from common.drafters.owed import still_owed
+from common.drafters.owed import OwedStates
 from common.protocol.draft_state import KEY_VALUES
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -28,7 +28,7 @@ class DeepeningDrafter:
         self.expansion: Expansion = near.expansion
         self.judged = TreeView((), ())
         self._near, self._far = near, far
-        self._owed: dict[Drafter, list[State]] = {near: [], far: []}
+        self._owed = OwedStates([near, far])
         self._stated: set[int] = set()  # positions whose draft state has arrived, of any kind
         self._deep: set[int] = set()  # positions whose K/V have
         self._tokens: tuple[int, ...] = ()  # committed by the target
@@ -42,13 +42,11 @@ class DeepeningDrafter:
             self._stated.update(positions)
             if state.kind == KEY_VALUES:
                 self._deep.update(positions)
-        for owed in self._owed.values():
-            owed += states
+        self._owed.add(states)
         lacking = len(self._stated) - len(self._deep)
         chosen = self._far if view.alone and lacking <= _MOST_LACKING * len(judged) else self._near
         chosen.expansion = self.expansion
-        came, self._owed[chosen] = self._owed[chosen], []
-        proposals = chosen.draft(view, came)
+        proposals = chosen.draft(view, self._owed.take(chosen))
         self.judged = chosen.judged if isinstance(chosen, Judging) else view
         return proposals
 
@@ -59,4 +57,4 @@ class DeepeningDrafter:
         self._stated, self._deep = (
             {position for position in positions if position < keep} for positions in (self._stated, self._deep)
         )
-        self._owed = {drafter: still_owed(owed, keep) for drafter, owed in self._owed.items()}
+        self._owed.forget(keep)

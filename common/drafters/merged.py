@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from common.drafters.best_first import Expansion, scores
 from common.drafters.drafter import Drafter, Judging
+from common.drafters.owed import OwedStates
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.rules import RULES
@@ -66,8 +67,9 @@ class MergedDrafter:
     """`members` are in the order in which their siblings are tried. The one that proposed most of what was committed is
     the host, at first the first: it has most of the tree, and the others are its guests. What a member judges
     of the tree's nodes counts for those after it. `copying` members see what the others propose in the same call, and
-    judge nothing. One request for draft state serves all members that need any. The first writes
-    alone where no target verifies. `committed` counts, for each, the committed tokens that it proposed.
+    judge nothing. One request for draft state serves all members that need any. The first writes alone where no
+    target verifies, and the others get the state that came meanwhile once they draft again. `committed` counts, for
+    each, the committed tokens that it proposed.
 
     A guest claims how often it is right, whether or not the host proposes the same; where they differ it is right less
     often. How much less is learnt from what the target commits, and decides what competes for room."""
@@ -80,6 +82,7 @@ class MergedDrafter:
         self.committed = [0] * len(every)
         self._members = every
         self._first_copying = len(members)
+        self._owed = OwedStates(each for each in every if each.state is not None)
         self._tokens: tuple[int, ...] = ()
         # By path behind `_tokens`, the probability behind its parent that each of its proposers claims.
         self._proposed_by: dict[Path, dict[int, float]] = {}
@@ -87,10 +90,11 @@ class MergedDrafter:
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self._follow(view)
+        self._owed.add(states)
         if view.alone:
             first = self._members[0]
             first.expansion = self.expansion
-            return first.draft(view, _needed(first, states))
+            return first.draft(view, self._owed.take(first))
         grouped = RULES[view.rule].grouped
         candidates: list[_Candidate] = []
         for number in range(len(self._members)):
@@ -99,7 +103,7 @@ class MergedDrafter:
             # What is only proposed takes no room yet.
             member = self._members[number]
             member.expansion = replace(self.expansion, nodes=self.expansion.nodes + len(seen.nodes) - len(view.nodes))
-            proposals = member.draft(seen, _needed(member, states))
+            proposals = member.draft(seen, self._owed.take(member))
             if isinstance(member, Judging):
                 view = seen = member.judged
             candidates += _candidates(number, seen, proposals)
@@ -116,6 +120,8 @@ class MergedDrafter:
         """Counts who proposed what was committed since, learns how far guests are right, and forgets what cannot be
         committed any more."""
         keep = common_prefix(self._tokens, view.tokens)
+        if keep < len(self._tokens):
+            self._owed.forget(keep)
         behind = view.tokens[keep:] if keep == len(self._tokens) else ()
         # What was written alone says nothing of what the target would have chosen.
         committed = behind[: max(0, len(behind) - view.provisional)]
@@ -210,10 +216,6 @@ class MergedDrafter:
             joined[parent] = [*before, *(_behind(each, before) for each in group if each.path not in tried)]
             reached |= {each.path for each in group}
         return [each for group in joined.values() for each in group]
-
-
-def _needed(member: Drafter, states: Sequence[State]) -> Sequence[State]:
-    return () if member.state is None else states
 
 
 def _candidates(member: int, view: TreeView, proposals: Sequence[Proposal]) -> Iterator[_Candidate]:

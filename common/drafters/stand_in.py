@@ -10,7 +10,7 @@ from functools import cache
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter, Judging
-from common.drafters.owed import still_owed
+from common.drafters.owed import OwedStates
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
@@ -26,7 +26,7 @@ class StandInDrafter:
         self.expansion: Expansion = main.expansion
         self.judged = TreeView((), ())
         self._main, self._load_stand_in = main, cache(load_stand_in)
-        self._owed: list[State] = []
+        self._owed = OwedStates([main])
         self._newest = _NOTHING  # the last position whose draft state has arrived
         self._tokens: tuple[int, ...] = ()  # committed by the target
 
@@ -35,17 +35,14 @@ class StandInDrafter:
         keep = common_prefix(self._tokens, judged)
         if keep < len(self._tokens):
             self._newest = min(self._newest, keep - 1)
-            self._owed = still_owed(self._owed, keep)
+            self._owed.forget(keep)
         self._tokens = judged
         self._newest = max([self._newest, *(state.start + state.count - 1 for state in states)])
-        self._owed += states
+        self._owed.add(states)
         is_unread = view.alone and self._newest < view.prompt_length - 1
         stand_in = self._load_stand_in() if is_unread else None
-        if stand_in is None:
-            chosen, came, self._owed = self._main, self._owed, []
-        else:
-            chosen, came = stand_in, []
+        chosen = self._main if stand_in is None else stand_in
         chosen.expansion = self.expansion
-        proposals = chosen.draft(view, came)
+        proposals = chosen.draft(view, self._owed.take(chosen))
         self.judged = chosen.judged if isinstance(chosen, Judging) else view
         return proposals

@@ -10,7 +10,7 @@ import pytest
 from common.drafters.best_first import Expansion
 from common.drafters.lookup import LookupDrafter
 from common.drafters.merged import MergedDrafter
-from common.protocol.messages import Draw, StateRequest
+from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, Proposal, TreeView
 from tests.common.drafters.growing import Growing
@@ -66,14 +66,45 @@ def test_what_two_propose_is_one_node_and_what_one_proposes_hangs_from_the_other
     assert merged.kind == "moa+lookup"
 
 
+def hidden(start, count):
+    return State(0, start, count, "hidden", "int8", (count, 4), b"")
+
+
 def test_one_request_for_state_serves_all_members_that_need_any():
     needing = [Scripted(kind, {}, state=StateRequest(kind)) for kind in ("eagle", "hydra")]
     without = Scripted("independent", {})
     merged = MergedDrafter([without, *needing])
     assert merged.state == StateRequest("eagle")
-    merged.draft(ROOT, ["a frame"])
-    merged.draft(TreeView((1, 2, 3), (), alone=True), ["another"])
-    assert [member.arrived for member in (*needing, without)] == [["a frame"], ["a frame"], []]
+    merged.draft(ROOT, [hidden(0, 2)])
+    merged.draft(ROOT, [hidden(2, 1)])
+    assert [member.arrived for member in (*needing, without)] == [[hidden(0, 2), hidden(2, 1)]] * 2 + [[]]
+
+
+@pytest.mark.parametrize("writes_alone", ["eagle", "independent"])
+def test_state_that_comes_while_one_writes_alone_reaches_each_other_member_once_and_in_order(writes_alone):
+    """The server counts it as delivered and does not send it again."""
+    first = Scripted(writes_alone, {}, state=StateRequest("eagle") if writes_alone == "eagle" else None)
+    other = Scripted("hydra", {}, state=StateRequest("hydra"))
+    copying = Scripted("tandem", {}, state=StateRequest("tandem"))
+    merged = MergedDrafter([first, other], [copying])
+    alone = replace(ROOT, alone=True)
+    merged.draft(ROOT, [hidden(0, 1)])
+    merged.draft(alone, [hidden(1, 1)])
+    merged.draft(replace(alone, tokens=(*ROOT.tokens, 9), provisional=1), [hidden(2, 1)])
+    assert [member.arrived for member in (other, copying)] == [[hidden(0, 1)]] * 2
+    merged.draft(replace(ROOT, tokens=(*ROOT.tokens, 4)), [hidden(3, 1)])
+    merged.draft(replace(ROOT, tokens=(*ROOT.tokens, 4)))
+    every = [hidden(position, 1) for position in range(4)]
+    assert [other.arrived, copying.arrived, first.arrived] == [every, every, every if first.state else []]
+
+
+def test_state_of_what_was_rewritten_meanwhile_reaches_no_other_member():
+    first, other = (Scripted(kind, {}, state=StateRequest(kind)) for kind in ("eagle", "hydra"))
+    merged = MergedDrafter([first, other])
+    merged.draft(replace(ROOT, tokens=tuple(range(9)), alone=True), [hidden(0, 5), hidden(6, 2)])
+    merged.draft(replace(ROOT, tokens=(0, 1, 7, 8), alone=True))
+    merged.draft(replace(ROOT, tokens=(0, 1, 7, 8)), [hidden(2, 2)])
+    assert other.arrived == [replace(hidden(0, 5), count=2), hidden(2, 2)]
 
 
 @pytest.mark.parametrize("nodes", [4, 8, 40])

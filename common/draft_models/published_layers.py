@@ -76,8 +76,9 @@ def read_layer_shapes(
         base, scaling = read_rope(settings)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"the draft in {directory} scales its rotary positions in a way that is not read here; name one whose "
-            "rope type is default, linear, llama3 or yarn."
+            f"the draft in {directory} turns a part of each head (partial_rotary_factor) or scales its rotary "
+            "positions in a way that is not read here; name one whose rope type is default, linear, llama3 or "
+            "yarn."
         ) from error
     if settings.get("hidden_act", "silu") != "silu":
         raise CheckpointError(f"the draft in {directory} has another activation than SiLU; name another.")

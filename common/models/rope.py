@@ -74,7 +74,8 @@ def read_rope(config: Mapping[str, Any], default_base: float = 10_000.0) -> tupl
     said = dict(config.get("rope_scaling") or {}) | dict(config.get("rope_parameters") or {})
     base = float(said.get("rope_theta") or config.get("rope_theta") or default_base)
     said["rope_type"] = said.get("rope_type") or said.get("type") or "default"
-    if said.get("partial_rotary_factor", 1.0) != 1.0:
+    # Like the base, older configurations have it at their top.
+    if any(place.get("partial_rotary_factor") not in (None, 1.0) for place in (config, said)):
         raise ValueError("only a part of each head is turned")
     return base, None if said["rope_type"] in _PLAIN else RopeScaling.from_json(said)
 

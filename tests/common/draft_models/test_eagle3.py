@@ -267,6 +267,16 @@ def test_what_is_incomplete_or_contradicts_itself_is_refused_in_one_sentence(
         check_sizes(folder, read_facts(folder), TARGET)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("of_layers", [{}, {"rope_parameters": {"rope_type": "default"}}], ids=["top", "parameters"])
+def test_a_draft_that_turns_a_part_of_each_head_is_refused_by_the_settings_name(tmp_path, layout, of_layers):
+    part = {"partial_rotary_factor": 0.5}
+    of_layers = {key: value | part for key, value in of_layers.items()} or part
+    folder = write(tmp_path / "draft", layout, tensors_of(layout), of_layers)
+    with pytest.raises(CheckpointError, match=r"a part of each head \(partial_rotary_factor\)"):
+        load_eagle3(folder)
+
+
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [

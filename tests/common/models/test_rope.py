@@ -82,3 +82,15 @@ def test_older_and_newer_configurations_say_the_same():
 def test_what_is_broken_or_scaled_in_another_way_is_refused(scaling):
     with pytest.raises((KeyError, TypeError, ValueError)):
         read_rope({"rope_scaling": scaling})
+
+
+@pytest.mark.parametrize("place", [None, "rope_scaling", "rope_parameters"])
+@pytest.mark.parametrize(("factor", "is_read"), [(0.5, False), (1.0, True), (1, True), (None, True)])
+def test_heads_of_which_a_part_is_turned_are_refused_wherever_that_is_said(place, factor, is_read):
+    said = {"partial_rotary_factor": factor}
+    config = {"rope_theta": 5e5} | (said if place is None else {place: {"rope_type": "default"} | said})
+    if is_read:
+        assert read_rope(config) == (5e5, None)
+        return
+    with pytest.raises(ValueError, match="only a part of each head"):
+        read_rope(config)

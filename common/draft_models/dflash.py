@@ -29,6 +29,13 @@ from common.models.source import CONFIG, read_json
 KIND = "dflash"
 
 _SETTINGS = "dflash_config"
+_COMPUTED_SO = {
+    "is_causal": False,
+    "input_embedding_scale": 1.0,
+    "output_multiplier": 1.0,
+    "final_logit_softcapping": None,
+}
+"""What is computed here, of settings that a published draft may have otherwise."""
 _LONGEST = 256
 """Rows of a block, whatever a configuration says."""
 
@@ -152,11 +159,12 @@ def _read(directory: Path, *, with_exporter: bool = False) -> tuple[DflashConfig
 
 
 def _config(content: Mapping[str, Any], shape: LayerShape, layers: int, directory: Path) -> DflashConfig:
-    """Some publishers have the length of a block at the top, others beside the mask. A layer's number in a published
-    configuration is that of the layer which the hidden states leave."""
+    """Some publishers have the length of a block and the target's layers at the top, others beside the mask. A layer's
+    number in a published configuration is that of the layer which the hidden states leave."""
     try:
         own = dict(content.get(_SETTINGS) or {})
-        taps = check_taps([int(number) + 1 for number in own["target_layer_ids"]])
+        _check_settings({**content, **own}, directory)
+        taps = check_taps([int(number) + 1 for number in own.get("target_layer_ids") or content["target_layer_ids"]])
         length = int(content.get("block_size") or own["block_size"])
         vocabulary, mask = int(content["vocab_size"]), int(own["mask_token_id"])
         if not 2 <= length <= _LONGEST or not 0 <= mask < vocabulary:
@@ -166,3 +174,12 @@ def _config(content: Mapping[str, Any], shape: LayerShape, layers: int, director
             f"{directory / CONFIG} lacks the block's length, its mask or the target's layers; fetch it again."
         ) from error
     return DflashConfig(shape, layers, length, mask, taps, vocabulary)
+
+
+def _check_settings(said: Mapping[str, Any], directory: Path) -> None:
+    """Raises CheckpointError where one says that the draft computes in another way."""
+    for name, value in _COMPUTED_SO.items():
+        if said.get(name) not in (None, value):
+            raise CheckpointError(
+                f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another."
+            )

@@ -30,6 +30,32 @@ def test_a_published_directory_says_what_it_is(tmp_path):
     assert read_taps(draft, 4) == (1, 3)
 
 
+def test_the_targets_layers_may_be_named_at_the_top(tmp_path):
+    changes = {"dflash_config": {"mask_token_id": 5}, "target_layer_ids": [1, 2]}
+    assert read_taps(published_dflash.write(tmp_path, HIDDEN, VOCABULARY, **changes), 4) == (2, 3)
+
+
+@pytest.mark.parametrize("at_top", [False, True])
+@pytest.mark.parametrize(
+    ("name", "default", "other"),
+    [
+        ("is_causal", False, True),
+        ("input_embedding_scale", 1.0, 7.0),
+        ("output_multiplier", 1, 0.5),
+        ("final_logit_softcapping", None, 20.0),
+    ],
+)
+def test_a_setting_that_changes_what_is_computed_is_refused_by_its_name(tmp_path, name, default, other, at_top):
+    own = {"mask_token_id": 5, "target_layer_ids": [0, 2]}
+    for value in (default, other):
+        changes = {name: value, "dflash_config": own} if at_top else {"dflash_config": own | {name: value}}
+        draft = published_dflash.write(tmp_path, HIDDEN, VOCABULARY, **changes)
+        if value == default:
+            read_facts(draft)
+    with pytest.raises(CheckpointError, match=f"has a '{name}' of {other}, which is not computed here"):
+        read_facts(draft)
+
+
 def test_what_is_saved_is_read_again_with_the_servers_half_apart(tmp_path):
     shape = LayerShape(HIDDEN, heads=2, kv_heads=1, head_dim=8, intermediate=16, head_norms=True)
     config = DflashConfig(shape, 3, 8, 0, (2, 4), VOCABULARY)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.nn.functional import kl_div, log_softmax
 
 from common.draft_models.block import KIND, BlockConfig, BlockDraft, save_block
 from common.draft_models.exporters import FusedExporter
@@ -23,6 +22,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.look_ahead import LookAheadDrafter
 from common.protocol.messages import StateRequest
 from training.draft_models.blocks import Blocks, draw_blocks
+from training.draft_models.divergence import divergences
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -72,29 +72,24 @@ class BlockRecipe:
         both = masked_attention(received.seen_or_own[:, None])
         *others, of_last = trunk.keys_values(states, positions)
         read = trunk.read(self._target.embedding(batch.ids).float(), positions, [beside(made, both) for made in others])
-        wanted = log_softmax(features.logits.float(), dim=-1)
         # These layers draft levels of a tree by themselves, as `tandem` does.
         levels = trunk.last(read, positions, beside(of_last, both))
-        dense = self._divergence(levels[batch.learn], wanted)
+        logits = features.logits
+        dense = self._divergences(levels[batch.learn], logits, torch.arange(len(logits), device=logits.device)).mean()
         blocks = draw_blocks(batch, self.config.length, _BLOCKS_SHARE)
         places = self._places(read, of_last, blocks, received)
         corrected = self._corrected(batch, blocks, places)
         weights = blocks.weights
-        with_paths, alone = (
-            self._divergence(each[blocks.block, blocks.place], wanted[blocks.learned], weights)
-            for each in (corrected, places)
-        )
+        both_ways = torch.stack([corrected, places])[:, blocks.block, blocks.place]
+        each = self._divergences(both_ways, logits, blocks.learned)
+        with_paths, alone = (each * weights).sum(dim=-1) / weights.sum()
         total = dense + (alone if self._uncorrected else with_paths + _MARGINAL_WEIGHT * alone)
         return LossParts(total, {"kl next": dense.detach(), "kl": with_paths.detach(), "kl alone": alone.detach()})
 
-    def _divergence(
-        self, predicted: torch.Tensor, wanted: torch.Tensor, weights: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """The mean over places `[S, E]`, by their weights, of the divergence from the target's distributions."""
-        out = self.draft.trunk.norm(predicted).to(self._target.model.dtype)
-        given = log_softmax(self._target.head(out).float(), dim=-1)
-        each = kl_div(given, wanted, reduction="none", log_target=True).sum(dim=-1)
-        return each.mean() if weights is None else (each * weights).sum() / weights.sum()
+    def _divergences(self, predicted: torch.Tensor, logits: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
+        """`[..., S]`, of places `[..., S, E]` from the target's distributions, which are learned places."""
+        read = self.draft.trunk.norm(predicted).to(self._target.model.dtype)
+        return divergences(self._target.head, read, logits, learned)
 
     def _places(
         self, read: torch.Tensor, of_states: tuple[torch.Tensor, torch.Tensor], blocks: Blocks, received: Received

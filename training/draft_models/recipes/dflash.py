@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import kl_div, log_softmax
 
 from common.draft_models.dflash import KIND, DflashConfig, DflashDraft, make_fuse, save_dflash
 from common.draft_models.exporters import FusedExporter
@@ -25,6 +24,7 @@ from common.models.parts import layers_of, stack_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.blocks import Blocks, draw_blocks
+from training.draft_models.divergence import divergences
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -75,9 +75,8 @@ class DflashRecipe:
         blocks = draw_blocks(batch, self.draft.config.length - 1, _BLOCKS_SHARE)
         states = self.fuse(tapped(self._target, features, self.draft.config.taps))
         predicted = self._places(batch, states, blocks, received)[blocks.block, blocks.place]
-        wanted = log_softmax(features.logits.float(), dim=-1)[blocks.learned]
-        given = log_softmax(self._target.head(predicted.to(self._target.model.dtype)).float(), dim=-1)
-        each = kl_div(given, wanted, reduction="none", log_target=True).sum(dim=-1)
+        read = predicted.to(self._target.model.dtype)
+        each = divergences(self._target.head, read, features.logits, blocks.learned)
         total = (each * blocks.weights).sum() / blocks.weights.sum()
         first = each[blocks.place == 0].mean()
         return LossParts(total, {"kl": total.detach(), "kl next": first.detach()})

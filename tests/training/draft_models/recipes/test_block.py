@@ -7,8 +7,14 @@ from torch.nn.functional import kl_div, log_softmax
 from common.draft_models.block import load_block, load_fuse, read_taps
 from common.draft_models.layers import beside, full_attention, masked_attention
 from common.protocol.errors import MisuseError
+from tests.training.draft_models.bounded import (
+    logits_kept,
+    losses_and_gradients,
+    plain_divergences,
+    target_of_many_tokens,
+)
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
-from training.draft_models import blocks, lags
+from training.draft_models import blocks, divergence, lags
 from training.draft_models.recipes import block
 from training.draft_models.recipes.block import build
 
@@ -71,6 +77,21 @@ def _tapped(target, ids, taps):
     hook.remove()
     entered = (*known.hidden_states[:-1], left[0] if isinstance(left[0], torch.Tensor) else left[0][0])
     return torch.cat([entered[tap] for tap in taps], dim=-1), known.logits
+
+
+@pytest.mark.parametrize("uncorrected", [False, True])
+def test_losses_and_gradients_are_those_of_all_places_at_once(target, monkeypatch, uncorrected):
+    recipe, batch = build(target, length=LENGTH, size=2.0, uncorrected=uncorrected), random_batch(target)
+    torch.nn.init.normal_(recipe.draft.correct.weight, std=0.3)
+    monkeypatch.setattr(divergence, "_PLACES", 7)
+    bounded = losses_and_gradients(recipe, target, batch)
+    monkeypatch.setattr(block, "divergences", plain_divergences)
+    torch.testing.assert_close(bounded, losses_and_gradients(recipe, target, batch), rtol=1e-4, atol=1e-6)
+
+
+def test_what_training_keeps_does_not_hold_logits_of_all_places(tmp_path):
+    target = target_of_many_tokens(tmp_path)
+    assert logits_kept(build(target), target) < 2
 
 
 @pytest.mark.parametrize("options", [{}, {"missing": 0.5, "alone": 0.5}, {"uncorrected": True}])

@@ -10,8 +10,14 @@ from common.drafters.dflash import DflashNetwork
 from common.models.parts import head_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import State
+from tests.training.draft_models.bounded import (
+    logits_kept,
+    losses_and_gradients,
+    plain_divergences,
+    target_of_many_tokens,
+)
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
-from training.draft_models import blocks, lags
+from training.draft_models import blocks, divergence, lags
 from training.draft_models.features import features
 from training.draft_models.recipes import dflash
 from training.draft_models.recipes.dflash import build, published_taps
@@ -57,6 +63,19 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
     assert len(found) == len(drawn.block)
     expected = float((torch.stack(found) * weights).sum() / weights.sum())
     assert float(parts.metrics["kl"]) == pytest.approx(expected, rel=5e-3)
+
+
+def test_losses_and_gradients_are_those_of_all_places_at_once(target, monkeypatch):
+    recipe, batch = build(target, length=LENGTH, size=4.0), random_batch(target)
+    monkeypatch.setattr(divergence, "_PLACES", 7)
+    bounded = losses_and_gradients(recipe, target, batch)
+    monkeypatch.setattr(dflash, "divergences", plain_divergences)
+    torch.testing.assert_close(bounded, losses_and_gradients(recipe, target, batch), rtol=1e-4, atol=1e-6)
+
+
+def test_what_training_keeps_does_not_hold_logits_of_all_places(tmp_path):
+    target = target_of_many_tokens(tmp_path)
+    assert logits_kept(build(target), target) < 2
 
 
 def test_it_learns_and_is_measured_and_what_is_saved_is_what_was_trained(target, tmp_path):

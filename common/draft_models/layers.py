@@ -181,11 +181,7 @@ class CrossAttention(nn.Module):
 
 def full_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """An `Attention` in which every query attends to every source."""
-    rows, heads, count, dim = queries.shape
-    kv_heads = keys.shape[1]
-    # Query heads that share a key/value head become further queries of it, so that no key or value is repeated.
-    folded = queries.reshape(rows, kv_heads, heads // kv_heads * count, dim)
-    result = functional.scaled_dot_product_attention(folded, keys, values)
+    result = functional.scaled_dot_product_attention(_folded(queries, keys), keys, values)
     return result.reshape(queries.shape).transpose(1, 2).flatten(2)
 
 
@@ -196,12 +192,17 @@ def masked_attention(mask: torch.Tensor) -> Attention:
     """
     blind = ~mask.any(dim=-1, keepdim=True)
     mask = mask | blind  # the softmax of a row that is masked completely has no gradient
+    # Of one mask for each query, a repeated one would take more than repeated keys and values.
+    is_same_for_all = mask.shape[-2] == 1 and (mask.ndim < 3 or mask.shape[-3] == 1)
 
     def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        repeats = queries.shape[1] // keys.shape[1]
-        result = functional.scaled_dot_product_attention(
-            queries, keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1), attn_mask=mask
-        )
+        asked = queries
+        if is_same_for_all:
+            asked = _folded(queries, keys)
+        else:
+            repeats = queries.shape[1] // keys.shape[1]
+            keys, values = keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1)
+        result = functional.scaled_dot_product_attention(asked, keys, values, attn_mask=mask).reshape(queries.shape)
         return result.masked_fill(blind, 0.0).transpose(1, 2).flatten(2)
 
     return attend
@@ -237,6 +238,12 @@ def _frequencies(head_dim: int, base: float, scaling: RopeScaling | None, device
     with torch.inference_mode(False):
         frequencies = inverse_frequencies(base, head_dim, scaling).to(device)
         return torch.cat([-frequencies, frequencies])
+
+
+def _folded(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Query heads that share a key/value head become further queries of it, so that no key or value is repeated."""
+    rows, heads, count, dim = queries.shape
+    return queries.reshape(rows, keys.shape[1], heads // keys.shape[1] * count, dim)
 
 
 def _split(x: torch.Tensor, head_dim: int) -> torch.Tensor:

@@ -16,8 +16,6 @@ def save_target(out: Path, model: PreTrainedModel, target: FrozenTarget, dtype: 
     """Saves `model` with the tokenizer and the end tokens of `target`. dtype: None for that of the target."""
     saved: Any = deepcopy(model)
     saved.to(dtype or target.model.dtype)
-    # A PackedModel or training may have set another attention implementation.
-    saved.set_attn_implementation("sdpa")
     ends = sorted(target.end_tokens)
     generation: Any = GenerationConfig
     saved.generation_config = generation(

@@ -62,7 +62,7 @@ class IndependentRecipe:
         self.tuning = Tuning(rate=2e-3)
         config = sized_config(target, layers, hidden, parameters)
         family: Any = AutoModelForCausalLM
-        self.module: PreTrainedModel = family.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+        self.module: PreTrainedModel = family.from_config(config, dtype=torch.float32)
         self._target = target
         self._token_weight = token_weight
 

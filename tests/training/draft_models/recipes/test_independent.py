@@ -6,8 +6,11 @@ from transformers import GPT2Config, GPTNeoXConfig, OPTConfig
 
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.protocol.errors import MisuseError
+from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
+from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES
 from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, target_of, train
+from training.draft_models.features import load_target
 from training.draft_models.recipes.independent import build
 from training.draft_models.recipes.independent_sizes import count, sized_config
 
@@ -48,6 +51,16 @@ def test_it_learns_and_is_saved_as_an_ordinary_checkpoint(tmp_path, family):
     assert load_tokenizer(tmp_path / "draft").get_vocab() == target.tokenizer.get_vocab()
     assert set(target.end_tokens) == {made.generation_config.eos_token_id[0]}
     assert made.config.model_type == target.config.model_type
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gpt-oss"])
+def test_families_without_scaled_dot_product_attention_are_drafted_for(tmp_path, family):
+    given = make_family_checkpoint(tmp_path / "target", FAMILIES_BY_NAME[family])
+    target = load_target(str(given), torch.device("cpu"), "float32")
+    recipe = build(target, layers=2, hidden=24)
+    lose(recipe, target, random_batch(target)).total.backward()
+    recipe.save(tmp_path / "draft")
+    assert load_causal_lm(tmp_path / "draft").config.model_type == target.config.model_type
 
 
 def test_sizes_keep_the_targets_proportions(target):

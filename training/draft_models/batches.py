@@ -51,6 +51,14 @@ class SampleBatches:
         """Batches of the first epoch; later epochs differ by a few."""
         return len(self.plan(0))
 
+    @property
+    def heaviest(self) -> Batch:
+        """The batch of the first epoch with the most learned places, of which losses keep a row of logits each. Later
+        epochs have none much heavier."""
+        learned = [sample.learned for sample in self.samples]
+        chosen = max(self.plan(0), key=lambda batch: sum(learned[index] for index in batch))
+        return to_batch([self.samples[index] for index in chosen])
+
     def plan(self, epoch: int) -> list[list[int]]:
         """The indices of the samples of each batch of an epoch."""
         if epoch not in self.plans:

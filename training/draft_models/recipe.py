@@ -175,7 +175,8 @@ class Recipe(Protocol):
     of it or has `requires_grad` False. Its state dict is what checkpoints hold."""
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
-        """The loss of one batch with at least one learned place, under autocast where the run asks for it.
+        """The loss of one batch with at least one learned place, under autocast where the run asks for it. The last
+        moment takes the most memory: it is tried before the run.
 
         The loop accumulates gradients, clips and steps; a recipe does none of it.
         """

@@ -227,13 +227,16 @@ class TrainingRun:
         )
 
     def plan(self, show: Callable[[str], None]) -> RunPlan:
-        """The length of the run: as stored by the run that is resumed, as requested, or as the time allows."""
+        """The length of the run: as stored by the run that is resumed, as requested, or as the time allows. A run whose
+        heaviest step does not fit into the memory stores nothing, so that it can be started again with less."""
         identity = self.identity()
         found = self.folder.stored(identity)
         if found is not None:
             if not self.folder.checkpoint.exists():
                 show(f"{self.folder.path} has no checkpoint yet, so the run begins again")
-            return RunPlan(found["planned_steps"], found["measure_every"])
+            plan = RunPlan(found["planned_steps"], found["measure_every"])
+            self.trainer.try_memory(self.feed.heaviest, plan.steps)
+            return plan
         settings, per_step = self.settings, self.settings.accumulate * self.workers.count
         steps = settings.steps or max(FEWEST_STEPS, EPOCHS * self.feed.batches_per_epoch // per_step)
         measurements = MEASUREMENTS
@@ -242,6 +245,7 @@ class TrainingRun:
             timed = self.trainer.rehearse()
             steps, measurements = self.workers.from_first(lambda: within(float(settings.minutes or 0) * 60, *timed))
         plan = RunPlan(steps, max(FEWEST_BETWEEN, math.ceil(steps / measurements)))
+        self.trainer.try_memory(self.feed.heaviest, plan.steps)
         if self.workers.rank == 0:
             self.folder.store({**identity, "planned_steps": plan.steps, "measure_every": plan.measure_every})
         return plan

@@ -54,6 +54,12 @@ def test_batches_stay_within_their_size_and_hold_little_padding() -> None:
     assert filled > 0.85 * sum(batch.ids.numel() for batch in batches)
 
 
+def test_the_heaviest_batch_learns_the_most_places_of_an_epoch() -> None:
+    feed = SampleBatches(make_samples(), TOKENS, seed=1)
+    learned = [int(feed.batch(number).learn.sum()) for number in range(feed.batches_per_epoch)]
+    assert int(feed.heaviest.learn.sum()) == max(learned) > min(learned)
+
+
 def test_a_row_longer_than_a_batch_comes_alone() -> None:
     feed = SampleBatches(make_samples(20), tokens=8, seed=1)
     assert {len(feed.batch(number).ids) for number in range(20)} <= {1, 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import signal
@@ -20,6 +21,7 @@ from tests.training.draft_models.fake_recipe import FakeRecipe, equal, make_inpu
 from training.draft_models import trainer
 from training.draft_models.checkpoint import WorkFolder
 from training.draft_models.features import FrozenTarget
+from training.draft_models.loop import Trainer
 from training.draft_models.recipe import Batch, Features, LossParts, Moment, RoundsSize
 from training.draft_models.trainer import TrainSettings, train_draft, within
 from training.progress import TrainingBar
@@ -272,6 +274,50 @@ def test_out_of_memory_says_what_to_lower(settings: TrainSettings, error: Except
         Ran(settings, loss=lose)
 
 
+def test_a_loss_that_grows_beyond_the_memory_is_found_out_before_the_run(settings: TrainSettings) -> None:
+    """As `eagle3`'s, of whose steps there are ever more; with less it is started again as the error says."""
+    plain = FakeRecipe.loss
+
+    class Growing(FakeRecipe):
+        def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+            if moment.share > 0.8 and batch.learn.sum() > 64:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return plain(self, batch, features, moment)
+
+    with pytest.raises(OutriderError, match="lower --batch-tokens"), TrainingBar(Console(file=io.StringIO())) as bar:
+        train_draft(settings, Growing, bar)
+    assert not WorkFolder(settings.out).log.exists()
+    with TrainingBar(Console(file=io.StringIO())) as bar:
+        assert train_draft(replace(settings, batch_tokens=64, accumulate=4), Growing, bar) is not None
+
+
+def test_trying_the_memory_changes_nothing(
+    settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = weights(Ran(settings).out)
+    monkeypatch.setattr(Trainer, "try_memory", lambda *_: None)
+    assert equal(tried, weights(Ran(replace(settings, out=tmp_path / "untried")).out))
+
+
+def test_the_memory_is_tried_beside_what_the_optimiser_keeps_and_accumulated_gradients(
+    settings: TrainSettings,
+) -> None:
+    """Weights, their gradients and two means of the optimiser: four tensors of that shape, and as many in the run."""
+    plain, held = FakeRecipe.loss, []
+
+    class Counting(FakeRecipe):
+        def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+            weight = self.module[1].weight
+            alike = [each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter)]
+            held.append(sum(each.shape == weight.shape for each in alike) + (weight.grad is not None))
+            return plain(self, batch, features, moment)
+
+    with TrainingBar(Console(file=io.StringIO())) as bar:
+        train_draft(replace(settings, accumulate=2, steps=3), Counting, bar)
+    tried, run = held[:2], held[2:]
+    assert max(tried) >= max(run)
+
+
 def test_other_failures_are_not_called_memory(settings: TrainSettings) -> None:
     def lose(*_: Any) -> None:
         raise RuntimeError("shapes do not match")
@@ -313,4 +359,6 @@ def test_a_step_may_learn_from_several_batches(settings: TrainSettings) -> None:
 
     with TrainingBar(Console(file=io.StringIO())) as bar:
         train_draft(replace(settings, accumulate=3, steps=2), Counting, bar)
-    assert seen == [0, 0, 0, 1, 1, 1]
+    tried, run = seen[:-6], seen[-6:]
+    assert run == [0, 0, 0, 1, 1, 1]
+    assert set(tried) == {1}

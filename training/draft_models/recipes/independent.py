@@ -20,7 +20,7 @@ from common.drafters.independent import IndependentNetwork
 from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
-from common.models.parts import head_of
+from common.models.parts import head_of, stack_of
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
@@ -69,7 +69,7 @@ class IndependentRecipe:
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
         assert features.logits is not None
         model: Any = self.module
-        hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
+        hidden = stack_of(model)(input_ids=batch.ids, use_cache=False).last_hidden_state
         logits = head_of(model)(hidden[batch.learn]).float()
         given, wanted = log_softmax(logits, dim=-1), log_softmax(features.logits.float(), dim=-1)
         divergence = kl_div(given, wanted, reduction="batchmean", log_target=True)

@@ -21,7 +21,7 @@ from common.draft_models.exporters import HiddenExporter
 from common.draft_models.medusa import KIND, RANKS, MedusaConfig, MedusaDraft, assumed_accuracies, save_medusa
 from common.drafters.medusa import MedusaDrafter
 from common.models.fingerprint import fingerprint
-from common.models.parts import head_of, projection_of
+from common.models.parts import head_of, projection_of, stack_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.rounds import RoundsAnswer
@@ -111,10 +111,10 @@ class MedusaRecipe:
         model: Any = self._backbone
         if moment.share < HEADS_ONLY_SHARE:
             with torch.no_grad():
-                hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
+                hidden = stack_of(model)(input_ids=batch.ids, use_cache=False).last_hidden_state
             # Heads that share the target's would train it; so far it is the frozen one's.
             return self._heads_loss(batch, hidden, self._target.head)
-        hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state
+        hidden = stack_of(model)(input_ids=batch.ids, use_cache=False).last_hidden_state
         own = cross_entropy(head_of(model)(hidden[batch.learn]).float(), batch.targets)
         heads = self._heads_loss(batch, hidden, head_of(model))
         return LossParts(own + JOINT_WEIGHT * heads.total, {**heads.metrics, "target": own.detach()})

@@ -53,8 +53,8 @@ def test_it_learns_and_is_saved_as_an_ordinary_checkpoint(tmp_path, family):
     assert made.config.model_type == target.config.model_type
 
 
-@pytest.mark.parametrize("family", ["gemma2", "gpt-oss"])
-def test_families_without_scaled_dot_product_attention_are_drafted_for(tmp_path, family):
+@pytest.mark.parametrize("family", ["gemma2", "gpt-oss", "llama4"])
+def test_families_with_other_attention_or_names_are_drafted_for(tmp_path, family):
     given = make_family_checkpoint(tmp_path / "target", FAMILIES_BY_NAME[family])
     target = load_target(str(given), torch.device("cpu"), "float32")
     recipe = build(target, layers=2, hidden=24)

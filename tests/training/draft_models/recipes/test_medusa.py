@@ -8,7 +8,9 @@ from common.draft_models.medusa import load_medusa, sparse_tree
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
+from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from training.draft_models.features import load_target
 from training.draft_models.recipe import Batch, Moment
 from training.draft_models.recipes.medusa import HEADS_ONLY_SHARE, build
 
@@ -106,6 +108,20 @@ def test_medusa_2_first_leaves_the_target_alone_and_then_trains_it(tmp_path, tar
     assert fingerprint(tmp_path / "target") in content
     assert target.fingerprint not in content
     lose(recipe, target, batch).total.backward()  # it can still be trained
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gpt-oss", "llama4"])
+def test_medusa_2_trains_and_saves_families_with_other_attention_or_names(tmp_path, family):
+    target = load_target(
+        str(make_family_checkpoint(tmp_path / "given", FAMILIES[family])), torch.device("cpu"), "float32"
+    )
+    recipe, batch = build(target, train_target=True), random_batch(target)
+    for step in (0, 9):
+        lose(recipe, target, batch, Moment(step, 10)).total.backward()
+    assert any(parameter.grad is not None for parameter in recipe.module["target"].parameters())
+    recipe.save(tmp_path)
+    made = load_causal_lm(tmp_path / "target")
+    torch.testing.assert_close(made(batch.ids).logits, recipe.module["target"](batch.ids).logits)
 
 
 def test_medusa_1_trains_heads_alone(target):

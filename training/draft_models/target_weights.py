@@ -39,7 +39,7 @@ def copy_attention(ours: DecoderLayer, theirs: Any, model: Any) -> None:
 def copy_feed_forward(ours: DecoderLayer, theirs: Any, model: Any) -> None:
     """Its largest units, as many as fit."""
     feed = getattr(theirs, "mlp", None)
-    copy_norm(ours.post_norm, getattr(theirs, "post_attention_layernorm", None))
+    copy_norm(ours.post_norm, _norm_before_feed_forward(theirs))
     named = (getattr(feed, name, None) for name in ("gate_proj", "up_proj", "down_proj"))
     parts = [part for part in named if isinstance(part, nn.Module)]
     if len(parts) < 3:
@@ -50,6 +50,14 @@ def copy_feed_forward(ours: DecoderLayer, theirs: Any, model: Any) -> None:
     ours.gate_proj.weight[: len(units)] = gate[units]
     ours.up_proj.weight[: len(units)] = up[units]
     ours.down_proj.weight[:, : len(units)] = down[:, units]
+
+
+def _norm_before_feed_forward(theirs: Any) -> Any:
+    """None where there is no such norm. `post_attention_layernorm` is its name in most families; beside a norm of the
+    feed-forward part's own, as in Gemma 2 and OLMo 2, it stands behind attention, before the sum."""
+    if hasattr(theirs, "pre_feedforward_layernorm") or hasattr(theirs, "post_feedforward_layernorm"):
+        return getattr(theirs, "pre_feedforward_layernorm", None)
+    return getattr(theirs, "post_attention_layernorm", None)
 
 
 @torch.no_grad()

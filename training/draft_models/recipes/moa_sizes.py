@@ -118,6 +118,7 @@ def warm_start(draft: MoaDraft, target: FrozenTarget, depth: int) -> None:
 
 
 def _mixed_heads(width: int) -> tuple[int, int, int]:
-    """Query heads, key/value heads and their size."""
+    """Query heads, key/value heads and their size. Four query heads share keys, or as few more as divide them."""
     heads = max(_MIXED_HEADS, width // _MIXED_HEAD_DIM)
-    return heads, max(1, heads // 4), width // heads
+    shared = next(shared for shared in range(4, heads + 1) if heads % shared == 0)
+    return heads, heads // shared, width // heads

@@ -1,19 +1,23 @@
 """The moa recipe: what it learns from is what inference sees, every form of it, and what it saves is what it was."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import kl_div, log_softmax
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from common.draft_models.layers import full_attention, masked_attention
 from common.draft_models.moa import load_lsa, load_moa, read_moa_config
 from common.draft_models.state_codec import StateCodec
 from common.protocol.errors import MisuseError, OutriderError
 from tests.families import FAMILIES
-from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, target_of, train
 from training.draft_models import lags
 from training.draft_models.layer_sizes import layer_parameters, target_layer
 from training.draft_models.recipes import moa
 from training.draft_models.recipes.moa import build
+from training.draft_models.recipes.moa_sizes import default_size, moa_config
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,24 @@ def test_every_form_learns(target, options):
     recipe = build(target, layers=(0, 1), size=2.0, **options)
     losses = train(recipe, target, random_batch(target), 60, 3e-3)
     assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+
+
+@pytest.mark.parametrize("options", [{"published": True}, {"mixer": "attention"}])
+def test_the_published_layer_fits_keys_of_any_width(tmp_path, options):
+    """Nine query heads, which four do not divide; GPT-2 XL has fifty."""
+    target = target_of(tmp_path, GPT2Config(n_embd=288, n_head=6, n_layer=2, vocab_size=300, n_positions=64))
+    recipe = build(target, layers=(0,), **options)
+    lose(recipe, target, random_batch(target)).total.backward()
+    assert (recipe.config.lsa.heads, recipe.config.lsa.kv_heads) == (9, 1)
+
+
+@pytest.mark.parametrize(("width", "heads"), [(768, (24, 6)), (1600, (50, 10)), (224, (7, 1))])
+def test_the_published_layer_shares_its_keys_among_four_heads_or_as_few_more_as_divide_them(target, width, heads):
+    with torch.device("meta"):
+        model = GPT2LMHeadModel(GPT2Config(n_embd=width, n_head=width // 32, n_layer=1))
+    wide = replace(target, model=model)
+    layer = moa_config(wide, (0,), default_size(wide, "attention"), "attention").lsa
+    assert (layer.heads, layer.kv_heads) == heads
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,10 @@ from common.models.families import feed_forward_width, head_size, key_value_head
 from common.models.parts import layers_of
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
+
+LEAST_FEED_FORWARD = 0.5
+"""The least width of a default draft's feed-forward parts, in hidden sizes of the target. Where attention is wide
+beside hidden states, as in Qwen3-0.6B and gpt-oss-20b, it and a draft's state take more than a small draft has."""
 
 
 def target_layer(target: FrozenTarget, *, input_norm: bool = True) -> LayerShape:
@@ -42,6 +47,14 @@ def fitted_layer(target: FrozenTarget, layers: int, size: float, beside: int, he
     if intermediate < 1:
         raise MisuseError(f"--size {size:g} leaves nothing for the draft's layers; choose a larger one")
     return replace(shape, intermediate=intermediate)
+
+
+def least_size(target: FrozenTarget, layers: int, beside: int) -> float:
+    """The least `size` of a default draft: `fitted_layer` then leaves feed-forward parts of `LEAST_FEED_FORWARD`."""
+    layer = target_layer(target)
+    narrow = replace(layer, intermediate=math.ceil(LEAST_FEED_FORWARD * layer.hidden))
+    least = (beside + layers * layer_parameters(narrow)) / layer_parameters(layer)
+    return math.ceil(100 * least) / 100
 
 
 def layer_parameters(shape: LayerShape) -> int:

@@ -28,7 +28,7 @@ from training.draft_models.divergence import divergences
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
-from training.draft_models.layer_sizes import fitted_layer
+from training.draft_models.layer_sizes import fitted_layer, least_size
 from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, RoundsSize, Tuning
 from training.draft_models.tail_forward import frozen_tail
 from training.draft_models.taps import needs_of, tapped
@@ -38,6 +38,9 @@ from training.draft_models.target_weights import copy_layer, copy_norm
 
 LENGTH = 16
 LAYERS = 2
+SIZE = 1.25
+"""Trainable parameters, in layers of the target, where these leave something for the draft's layers."""
+
 _BLOCKS_SHARE = 0.15
 """Blocks of a batch, for each learned place."""
 
@@ -52,8 +55,7 @@ class DflashRecipe:
             raise MisuseError(f"--length must be at least 2, not {length}")
         self._lags = lag_settings(missing, alone)
         taps = published_taps(target.config.num_hidden_layers, layers)
-        hidden = target.config.hidden_size
-        layer = fitted_layer(target, layers, size, beside=len(taps) * hidden**2, head_norms=True)
+        layer = fitted_layer(target, layers, size, beside=_fuse_parameters(target, layers), head_norms=True)
         mask = _mask_token(target)
         config = DflashConfig(layer, layers, length, mask, taps, target.config.vocab_size)
         self.needs = needs_of(target, taps)
@@ -130,12 +132,23 @@ def build(
     target: FrozenTarget,
     length: int = LENGTH,
     layers: int = LAYERS,
-    size: float = 1.25,
+    size: float | None = None,
     missing: float = 0.0,
     alone: float = 0.0,
 ) -> DflashRecipe:
     """As `DflashRecipe`."""
+    size = default_size(target, layers) if size is None else size
     return DflashRecipe(target, length, layers, size, missing, alone)
+
+
+def default_size(target: FrozenTarget, layers: int) -> float:
+    """`size` where none is chosen: `SIZE`, or the least."""
+    return max(SIZE, least_size(target, layers, beside=_fuse_parameters(target, layers)))
+
+
+def _fuse_parameters(target: FrozenTarget, layers: int) -> int:
+    hidden: int = target.config.hidden_size
+    return len(published_taps(target.config.num_hidden_layers, layers)) * hidden**2
 
 
 def published_taps(target_layers: int, layers: int) -> tuple[int, ...]:

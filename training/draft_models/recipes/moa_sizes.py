@@ -20,15 +20,11 @@ from common.models.parts import layers_of, stack_of
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
-from training.draft_models.layer_sizes import layer_parameters, target_layer
+from training.draft_models.layer_sizes import LEAST_FEED_FORWARD, layer_parameters, target_layer
 from training.draft_models.target_weights import copy_layer, copy_norm
 
 DEFAULT_SIZE = 1.25
 """Trainable parameters of one N, in layers of the target: about the paper's 264 M beside Llama-3-8B's 218 M."""
-
-_LEAST_FEED_FORWARD = 0.5
-"""The least width of a default draft's feed-forward parts, in hidden sizes of the target. Where keys are wide beside
-hidden states, as in Qwen3-0.6B, making the state alone takes most of `DEFAULT_SIZE`."""
 
 CODEC_DTYPE = "int4"
 """Of a learnt codec where none is chosen."""
@@ -79,10 +75,10 @@ def with_codec(config: MoaConfig, width: int | None, dtype: str | None) -> MoaCo
 
 
 def default_size(target: FrozenTarget, mixer: str) -> float:
-    """`size` where none is chosen: `DEFAULT_SIZE`, or what feed-forward parts of `_LEAST_FEED_FORWARD` need. Raises
+    """`size` where none is chosen: `DEFAULT_SIZE`, or what feed-forward parts of `LEAST_FEED_FORWARD` need. Raises
     MisuseError where the mixer is unknown."""
     layer = target_layer(target)
-    feed_forward = 2 * 3 * _LEAST_FEED_FORWARD * layer.hidden**2
+    feed_forward = 2 * 3 * LEAST_FEED_FORWARD * layer.hidden**2
     least = (_without_feed_forward(target, mixer) + feed_forward) / layer_parameters(layer)
     return max(DEFAULT_SIZE, math.ceil(100 * least) / 100)
 

@@ -6,9 +6,6 @@ batches.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import torch
 
 from common.draft_models.layers import DecoderLayer
@@ -17,14 +14,10 @@ from common.models.parts import layers_of, stack_of
 from common.protocol.errors import MisuseError
 from training.draft_models.decoder_recipe import DecoderSize
 from training.draft_models.features import FrozenTarget
-from training.draft_models.layer_sizes import fitted_layer, layer_parameters, target_layer
+from training.draft_models.layer_sizes import fitted_layer, least_size
 from training.draft_models.target_weights import copy_layer, copy_norm
 
 LAYERS = 2
-
-_LEAST_FEED_FORWARD = 0.5
-"""The least width of a default draft's feed-forward parts, in hidden sizes of the target. Where keys are wide beside
-hidden states, as in Qwen3-0.6B, attention alone takes more than the default size."""
 
 
 def tandem_config(target: FrozenTarget, layers: int, size: float, state_width: int | None = None) -> TandemConfig:
@@ -40,13 +33,9 @@ def tandem_config(target: FrozenTarget, layers: int, size: float, state_width: i
 
 
 def default_size(target: FrozenTarget, layers: int) -> float:
-    """`size` where none is chosen, for states as wide as `moa`'s: that of any small decoder, or what feed-forward parts
-    of `_LEAST_FEED_FORWARD` need."""
-    layer = target_layer(target)
-    narrow = replace(layer, intermediate=math.ceil(_LEAST_FEED_FORWARD * layer.hidden))
-    states = 2 * layers * layer.hidden * 2 * target.key_value_size
-    least = (states + layers * layer_parameters(narrow)) / layer_parameters(layer)
-    return max(DecoderSize.size, math.ceil(100 * least) / 100)
+    """`size` where none is chosen, for states as wide as `moa`'s: that of any small decoder, or the least."""
+    states = 2 * layers * target.config.hidden_size * 2 * target.key_value_size
+    return max(DecoderSize.size, least_size(target, layers, beside=states))
 
 
 @torch.no_grad()

@@ -1,8 +1,11 @@
 """The dflash recipe: what it learns from is what inference sees, it learns, and what it saves is what it was."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import kl_div, log_softmax
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from common.codec import encode
 from common.draft_models.dflash import load_dflash, load_fuse, read_taps
@@ -97,6 +100,16 @@ def test_it_learns_and_is_measured_and_what_is_saved_is_what_was_trained(target,
 def test_it_reads_the_layers_that_the_authors_draft_for_qwen3_8b_reads():
     assert published_taps(36, 5) == (2, 10, 18, 26, 34)
     assert published_taps(36, 1) == (19,)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 5])
+def test_the_default_size_leaves_something_for_layers_whose_attention_is_wide(target, layers):
+    """As in gpt-oss-20b, where attention alone takes half a layer."""
+    shape = {"hidden_size": 32, "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 8}
+    config = LlamaConfig(vocab_size=300, num_hidden_layers=24, intermediate_size=32, **shape)
+    wide = build(replace(target, model=LlamaForCausalLM(config)), layers=layers).draft.config
+    assert wide.layer.intermediate >= 16
+    assert wide.layers == layers
 
 
 @pytest.mark.parametrize("options", [{"missing": 1.5}, {"alone": -0.1}, {"size": 0.1}, {"length": 1}])

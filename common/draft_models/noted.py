@@ -76,12 +76,14 @@ class Worth:
 
 
 def note_worth(directory: Path, by_depth: Mapping[int, Worth]) -> None:
-    """Writes what was measured, by depth, into a draft's configuration."""
+    """Writes what was measured, by depth, into a draft's configuration: an accept length of 0, where all answers ended
+    with their first token, measures nothing and could not be read."""
     measured = {depth: each.accept_length for depth, each in by_depth.items()}
-    of_one_level = {depth: each.one_level for depth, each in by_depth.items() if each.one_level is not None}
+    of_one_level = {depth: each.one_level for depth, each in by_depth.items()}
     for key, lengths in ((ACCEPT_KEY, measured), (ONE_LEVEL_KEY, of_one_level)):
-        if lengths:
-            _note(directory, key, {str(depth): round(length, 3) for depth, length in lengths.items()})
+        noted = {str(depth): round(length, 3) for depth, length in lengths.items() if length}
+        if noted:
+            _note(directory, key, noted)
     long = {str(depth): [round(length, 2) for length in each.long_rounds] for depth, each in by_depth.items()}
     if any(long.values()):
         _note(directory, LONG_KEY, long)

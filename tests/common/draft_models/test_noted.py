@@ -57,6 +57,15 @@ def test_what_is_noted_is_read(worth, tmp_path):
     assert read_worth(tmp_path) == {0: worth, 3: Worth(5.0)}
 
 
+def test_what_measured_nothing_is_not_noted(tmp_path):
+    """Where all answers ended with their first token no pass committed anything."""
+    (tmp_path / "config.json").write_text("{}")
+    note_worth(tmp_path, {0: Worth(0.0, 0.0)})
+    assert read_worth(tmp_path) == {}
+    note_worth(tmp_path, {0: Worth(4.0, 0.0), 3: Worth(0.0, 2.0)})
+    assert read_worth(tmp_path) == {0: Worth(4.0)}
+
+
 @pytest.mark.parametrize("broken", [{"0": 3.0}, {"0": [0.0]}, {"0": ["far"]}, {"-1": [3.0]}, [3.0]])
 def test_impossible_lengths_are_refused(broken, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({LONG_KEY: broken}))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 STATED = {"pass_ms": 30.0, "token_ms": 0.1, "draft_level_ms": 5.0}
-"""Milliseconds: the least of a pass of an 8B target, the least of it for each packed token, and a drafted level on a laptop."""
+"""Milliseconds: the least of a pass of an 8B target, the least of it for each packed token, and a level drafted on a
+laptop."""
 
 IN_WORDS = (
     f"a pass takes {STATED['pass_ms']:g} ms, or {STATED['token_ms']:g} ms per packed token where that is more, "

@@ -140,8 +140,10 @@ class Grammars:
         definition = definition_of(self._tokenizer)
         if definition is None:
             raise PeerError(_NO_DEFINITION, FailureCode.INVALID)
+        # Some tokenizers know more tokens than their model has logits; what may follow is cut to the logits.
+        known = max(self._vocab_size, 1 + max(self._tokenizer.get_vocab().values()))
         try:
-            return LLTokenizer(definition, n_vocab=self._vocab_size, eos_token=sorted(self._end_tokens))
+            return LLTokenizer(definition, n_vocab=known, eos_token=sorted(self._end_tokens))
         except ValueError as error:
             raise PeerError(_UNREADABLE, FailureCode.INVALID) from error
 

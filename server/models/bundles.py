@@ -75,29 +75,30 @@ def offer_causal_lm(
 
     Raises as `find_causal_lm` does.
     """
-    directory = find_causal_lm(draft, tokenizer, card.context)
+    directory = find_causal_lm(draft, tokenizer, card.context, card.vocab_size)
     own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
     own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
     return _offer(checkpoint_name(draft), kind.name, card, own | _tokenizer_sources(target))
 
 
-def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int | None) -> Path:
+def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int | None, target_vocab_size: int) -> Path:
     """Where a causal LM lies that can draft for a target with that tokenizer, whose sequences have `context` tokens at
-    most.
+    most, each below `target_vocab_size`.
 
-    Its vocabulary may be padded further than the tokenizer's, but must hold every token. Raises MisuseError for what
-    is no checkpoint, and for a draft that cannot propose the target's tokens, has no positions for all of the target's
-    context, or whose frequencies would change within it: sessions share its weights, and its K/V would hold those of
-    before.
+    Its vocabulary may be padded further than the tokenizer's, but must hold every token that the target knows: some
+    tokenizers have more, such as Gemma 3's, whose images have a token that its smallest models lack. Raises MisuseError
+    for what is no checkpoint, and for a draft that cannot propose the target's tokens, has no positions for all of the
+    target's context, or whose frequencies would change within it: sessions share its weights, and its K/V would hold
+    those of before.
     """
     directory = checkpoint_directory(draft, with_weights=True)
     if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
         raise MisuseError(f"the draft {draft} has another tokenizer than the target; give one that shares it")
     config = load_config(directory)
-    vocab_size = config.vocab_size
-    if vocab_size < len(tokenizer):
+    vocab_size, needed = config.vocab_size, min(len(tokenizer), target_vocab_size)
+    if vocab_size < needed:
         raise MisuseError(
-            f"the draft {draft} knows only {vocab_size} of its tokenizer's {len(tokenizer)} tokens; give another one"
+            f"the draft {draft} knows only {vocab_size} of the target's {needed} tokens; give another one"
         )
     bound = context_of(config) or 0
     is_short = context is None or bound < context

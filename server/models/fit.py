@@ -45,7 +45,8 @@ def check_fit(draft: str, target: TargetFiles) -> DraftKind:
     directory = checkpoint_directory(draft, with_weights=True)
     kind = read_draft_kind(directory)
     if kind.parts is DraftParts.CAUSAL_LM:
-        find_causal_lm(draft, target.tokenizer, context_of(load_config(target.directory)))
+        config = load_config(target.directory)
+        find_causal_lm(draft, target.tokenizer, context_of(config), config.vocab_size)
     else:
         read_draft_model(checkpoint_name(draft), kind, directory, target.directory, target.fingerprint)
     return kind

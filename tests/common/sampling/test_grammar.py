@@ -204,7 +204,7 @@ def test_a_grammar_that_leads_nowhere_is_not_called_too_complex(grammars):
 
 def test_a_tokenizer_that_the_library_cannot_read_is_not_blamed_on_the_constraint():
     broken = plain_tokenizer(TOKENIZER)
-    broken._backend = SimpleNamespace(to_str=lambda: "{}")
+    broken._backend = SimpleNamespace(to_str=lambda: "{}", get_vocab=broken._backend.get_vocab)
     with pytest.raises(PeerError, match="its tokenizer"):
         Grammars(broken, VOCABULARY, {END})(CONSTRAINTS["regex"])
 
@@ -227,6 +227,19 @@ def test_logits_beyond_the_vocabulary_are_never_allowed():
     padded = Grammars(TOKENIZER, VOCABULARY + 40, {END})(CONSTRAINTS["regex"])
     assert len(padded.allowed([])) == VOCABULARY + 40
     assert not padded.allowed([])[VOCABULARY:].any()
+
+
+def test_tokens_without_logits_are_never_allowed():
+    """Gemma 3's tokenizer has a token for images, which its smallest models have no logits for."""
+    extended = load_tokenizer(TARGET)
+    extended.add_tokens(["yes", "no", "perhaps", "<image_soft_token>"])
+    for tokenizer in (extended, plain_tokenizer(extended)):
+        for constraint in CONSTRAINTS.values():
+            cut, own = Grammars(tokenizer, VOCABULARY, {END})(constraint), _SHARED(constraint)
+            answer = walk(own, random.Random(5))
+            prefixes = [answer[:n] for n in range(len(answer) + 1)]
+            assert all(np.array_equal(cut.allowed(each), own.allowed(each)) for each in prefixes)
+            assert all(cut.forced(each, 8) == own.forced(each, 8) for each in prefixes)
 
 
 def test_a_client_without_transformers_gets_the_same():

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import AutoModelForCausalLM, GPT2Config, OPTConfig, PreTrainedConfig
 
 from client.cache.bundles import is_complete, pull
@@ -105,10 +106,30 @@ def test_a_draft_of_an_unknown_architecture_is_refused_before_any_client_fetches
 def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, tmp_path: Path) -> None:
     for vocab in (280, 320):
         make_tokenizer(300).save_pretrained(make_checkpoint(tmp_path / str(vocab), "qwen3", layers=1, vocab=vocab))
-    with pytest.raises(MisuseError, match="knows only 280 of its tokenizer's"):
+    with pytest.raises(MisuseError, match="knows only 280 of the target's 300 tokens"):
         make_offer(str(target), (str(tmp_path / "280"),))
     (padded,) = make_offer(str(target), (str(tmp_path / "320"),)).drafts
     assert padded.manifest.kind == "independent"
+
+
+def test_a_draft_need_not_know_tokens_that_the_target_does_not_know(tmp_path: Path) -> None:
+    """As of Gemma 3, whose 270M drafts for its 1B: their tokenizer has a token more than they have logits."""
+    names = ("big", "as-large", "smaller")
+    big, as_large, smaller = (
+        make_checkpoint(tmp_path / name, "llama", layers=1, vocab=vocab, dtype=torch.float32)
+        for name, vocab in zip(names, (299, 299, 298), strict=True)
+    )
+    for each in (big, as_large, smaller):
+        make_tokenizer(300).save_pretrained(each)
+    (offered,) = make_offer(str(big), (str(as_large),)).drafts
+    assert offered.manifest.kind == "independent"
+    check_fit(str(as_large), read_target(str(big)))
+    for refuse in (
+        lambda: make_offer(str(big), (str(smaller),)),
+        lambda: check_fit(str(smaller), read_target(str(big))),
+    ):
+        with pytest.raises(MisuseError, match="knows only 298 of the target's 299 tokens"):
+            refuse()
 
 
 @pytest.mark.parametrize("scaling", ["longrope", "dynamic"])

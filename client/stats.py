@@ -20,7 +20,7 @@ class Stats:
     tokens_per_second: float
     ttft_seconds: float  # from sending the prompt to the first commit
     accept_length: float  # verified tokens per pass
-    passes: int  # that committed tokens of this answer
+    passes: int  # that committed tokens of this answer, those included whose commits a resumed stream repeated
     bytes_up: int
     bytes_down: int
     rtt_ms: float  # from sending Open to Opened, which precedes any pass; measured once for a stream

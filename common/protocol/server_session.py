@@ -12,7 +12,7 @@ from common.protocol.checks import check_extend, check_nodes, check_open
 from common.protocol.ends import cut
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.idle import IDLE_POLICIES, Waiting
-from common.protocol.logprobs import TokenLogprobs, UnacknowledgedLogprobs
+from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import (
     Ack,
     Cancel,
@@ -42,6 +42,7 @@ from common.protocol.state_feed import Span, StateFeed, feed_for
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import TokenTree
+from common.protocol.unacknowledged import UnacknowledgedCommits
 from common.protocol.views import Proposal, TreeView
 
 
@@ -242,8 +243,8 @@ class ServerSession:
         if scheduled.nodes and reason is None:
             end = path[-1] + 1 if path else 0
             self.acceptance.nodes_judged(len(path), missed=end in scheduled.verify_input.parents)
-        self._logprobs.commit(start, logprobs[:kept])
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id, tuple(logprobs[:kept]))
+        self._unacknowledged.add(commit)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return PassResult(True, nodes_kept, replies, len(path))
 
@@ -344,7 +345,7 @@ class ServerSession:
         self._resting_at = 0  # the frontier at which the server drafter had no proposal
         self._root_committed_at = now
         self._finished: Finished | None = None
-        self._logprobs = UnacknowledgedLogprobs()
+        self._unacknowledged = UnacknowledgedCommits()
         self._response_time.restart()
         self.acceptance.answer_began()
 
@@ -366,8 +367,7 @@ class ServerSession:
         return (self._finish(FinishReason.LENGTH),) if is_fed else ()
 
     def _replay(self, known: int) -> Replies:
-        missed = tuple(self.tree.tokens[known:])
-        commits = (Commit(self.turn, known, missed, logprobs=self._logprobs.since(known)),) if missed else ()
+        commits = self._unacknowledged.repeated(self.turn, known, self.tree.tokens)
         return commits if self._finished is None else (*commits, self._finished)
 
     def _finish(self, reason: FinishReason) -> Finished:
@@ -380,7 +380,7 @@ class ServerSession:
         if frontier > self.acked:
             self.acked = frontier
             self.tree.forget(frontier)
-            self._logprobs.acknowledge(frontier)
+            self._unacknowledged.acknowledge(frontier)
         self._response_time.acknowledged(frontier, now)
 
     def _is_stale(self, turn: int) -> bool:

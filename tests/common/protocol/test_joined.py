@@ -106,6 +106,18 @@ def test_a_full_tree_of_the_servers_own_leaves_the_client_all_its_nodes():
     assert 12 < fullest <= 12 + 12
 
 
+def test_a_client_counts_each_pass_also_where_commits_were_lost():
+    """A client that sends nothing gets one token of each pass."""
+    breaks = 0
+    for seed in range(20):
+        faults = LinkFaults(delay=0.3, lose=0.05, silent=1.0)
+        joined = Joined(terms("eager"), faults, salt=seed, seed=seed)
+        (answer,) = joined.run([(0, [1, 2, 3], Settings(40))])
+        assert joined.client.passes == len(answer)
+        breaks += joined.breaks
+    assert breaks > 0
+
+
 def passes_per_token(idle: str, skill: float, silent: float = 0.0) -> float:
     tokens = passes = 0
     for seed in range(40):

@@ -1,4 +1,4 @@
-"""Log-probabilities on the wire are possible ones, and a server keeps those that its client may not have."""
+"""Log-probabilities on the wire are possible ones, and a client knows those of what was committed."""
 
 from dataclasses import replace
 
@@ -7,11 +7,8 @@ import pytest
 from common.protocol.checks import check_logprobs, check_settings
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.errors import PeerError
-from common.protocol.logprobs import LEAST_LOGPROB, MAX_TOP_LOGPROBS, TokenLogprobs, UnacknowledgedLogprobs
+from common.protocol.logprobs import LEAST_LOGPROB, MAX_TOP_LOGPROBS, TokenLogprobs
 from common.protocol.messages import Commit, Opened, Settings
-from common.protocol.server_session import ServerSession
-from tests.common.protocol.fakes import terms
-from tests.common.protocol.test_server_session import open_frame
 
 VOCAB = 9
 ROW = TokenLogprobs(-1.5, ((3, -0.5), (4, -1.5)))
@@ -58,28 +55,6 @@ def test_missing_ones_are_told_from_unwanted_ones():
 def test_a_wish_out_of_range_is_refused(count):
     with pytest.raises(PeerError, match="from 0 to 20"):
         check_settings(Settings(9, top_logprobs=count))
-
-
-def test_a_new_stream_repeats_those_that_did_not_arrive():
-    opened = open_frame(settings=Settings(20, top_logprobs=0))
-    server = ServerSession(opened, terms(), 0.0)
-    rows = [TokenLogprobs(-float(place)) for place in range(1, 5)]
-    for row, token in zip(rows, (4, 5, 6), strict=False):
-        commit, *_ = server.complete(server.plan(9), [token], 1.0, [row]).replies
-        assert commit.logprobs == (row,)
-    known = replace(opened, tokens=(*opened.tokens, 4))
-    _, repeated = server.reopen(known, 2.0)
-    assert (repeated.tokens, repeated.logprobs) == ((5, 6), tuple(rows[1:3]))
-
-
-def test_what_was_acknowledged_is_forgotten():
-    rows = [TokenLogprobs(-float(place)) for place in range(6)]
-    kept = UnacknowledgedLogprobs()
-    kept.commit(10, rows[:4])
-    kept.acknowledge(12)
-    kept.commit(14, rows[4:])
-    assert kept.since(0) == tuple(rows[2:])
-    assert kept.since(15) == (rows[5],)
 
 
 def test_the_client_knows_those_of_what_was_committed_and_none_of_what_it_accepted_itself():

@@ -253,7 +253,7 @@ def test_a_resumed_stream_replays_what_the_client_missed():
     run_pass(server, [4])
     run_pass(server, [END])
     replies = server.reopen(open_frame((1, 2, 3), 3), 5.0)
-    assert replies == (Opened(NAME), Commit(0, 3, (4, END)), Finished(0, 5, FinishReason.END))
+    assert replies == (Opened(NAME), Commit(0, 3, (4,)), Commit(0, 4, (END,)), Finished(0, 5, FinishReason.END))
 
 
 def test_a_client_that_knows_more_rebuilds_the_session_and_keeps_its_common_prefix():

@@ -5,6 +5,7 @@ No list of families may live here: which models passes run correctly is measured
 is what a short measurement cannot show.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -56,17 +57,31 @@ def context_of(config: Any) -> int | None:
     `longrope` and `dynamic` choose the frequencies of a whole forward by its longest sequence. A pass holds many
     sessions, so that a long one would change the others and the K/V that they keep. Up to the positions that the
     checkpoint was trained for before it was extended there is one choice only, and sequences end there.
+
+    `yarn` extends what the checkpoint was trained for by a factor. Some configurations state what results, as
+    DeepSeek's do; others what it was before, as the model cards of Qwen2.5 and Qwen3 have it written.
     """
     stated = getattr(config, "max_position_embeddings", None)
     if not isinstance(stated, int):
         return None
+    parameters = list(_rope_parameters(getattr(config, "rope_parameters", None)))
     # `dynamic` extends beyond what is stated, `longrope` up to it.
-    trained = [
-        int(each.get("original_max_position_embeddings") or stated)
-        for each in _rope_parameters(getattr(config, "rope_parameters", None))
-        if each["rope_type"] == "longrope"
-    ]
-    return min([stated, *trained])
+    trained = [_original(each) or stated for each in parameters if each["rope_type"] == "longrope"]
+    extended = [_extended(each) for each in parameters if each["rope_type"] == "yarn"]
+    return min([max([stated, *extended]), *trained])
+
+
+def _original(rope_parameters: Mapping[str, Any]) -> int:
+    """The positions that the checkpoint was trained for before it was extended; 0 where that is not said."""
+    return int(rope_parameters.get("original_max_position_embeddings") or 0)
+
+
+def _extended(rope_parameters: Mapping[str, Any]) -> int:
+    """The positions after that; 0 without a factor, where what is stated counts, and for one that is none."""
+    factor = rope_parameters.get("factor")
+    if not isinstance(factor, int | float) or not math.isfinite(factor):
+        return 0
+    return int(_original(rope_parameters) * factor)
 
 
 def depends_on_longest(config: Any) -> bool:

@@ -2,6 +2,7 @@
 any of their names."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,46 @@ def test_a_context_is_read_from_an_older_configuration(tmp_path: Path) -> None:
     assert context_of(load_config(tmp_path)) == 4096
     (tmp_path / "config.json").write_text(json.dumps(described | {"rope_scaling": None}))
     assert context_of(load_config(tmp_path)) == 131_072
+
+
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+
+
+@pytest.mark.parametrize(
+    ("stated", "scaling", "context"),
+    [
+        pytest.param(32_768, YARN, 131_072, id="as Qwen2.5's card has it written"),
+        pytest.param(40_960, {**YARN, "rope_type": YARN["type"]}, 131_072, id="as Qwen3's does"),
+        pytest.param(131_072, YARN, 131_072, id="the result is stated, as by gpt-oss"),
+        pytest.param(163_840, {**YARN, "factor": 40, "original_max_position_embeddings": 4096}, 163_840, id="DeepSeek"),
+        pytest.param(131_072, {**YARN, "factor": None}, 131_072, id="no factor"),
+        pytest.param(32_768, {**YARN, "factor": math.inf}, 32_768, id="a factor that is no number"),
+        pytest.param(32_768, {**YARN, "type": "linear"}, 32_768, id="another way"),
+        pytest.param(32_768, None, 32_768, id="not extended"),
+    ],
+)
+def test_yarn_extends_what_a_checkpoint_was_trained_for(
+    tmp_path: Path, stated: int, scaling: dict[str, Any] | None, context: int
+) -> None:
+    described = {
+        "model_type": "qwen2",
+        "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": 128,
+        "num_attention_heads": 4,
+        "max_position_embeddings": stated,
+        "rope_theta": 1_000_000.0,
+        "rope_scaling": scaling,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(described))
+    assert context_of(load_config(tmp_path)) == context
+
+
+def test_a_checkpoint_that_states_fewer_positions_than_yarn_gives_it_runs_at_all_of_them(scaled: Make) -> None:
+    directory = scaled("qwen2", BY_EACH["yarn"])
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "max_position_embeddings": ORIGINAL}))
+    assert context_of(load_config(directory)) == EXTENDED
+    assert_as_alone(directory, [list(range(5, 12)), list(range(20, 20 + EXTENDED))])
 
 
 def test_sections_of_positions_agree_where_there_is_text_alone(scaled: Make) -> None:

@@ -162,7 +162,8 @@ def load_config(directory: Path) -> PreTrainedConfig:
 
 def read_end_tokens(directory: Path, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """The tokens that end an answer of a target: those of generation_config.json, without that file those of `config`,
-    and the tokenizer's own. Raises `CheckpointError` where the file cannot be read."""
+    and the tokenizer's own, as far as they are tokens that it has logits for: some files say -1 for none. Raises
+    `CheckpointError` where the file cannot be read."""
     try:
         if (directory / "generation_config.json").is_file():
             generation = GenerationConfig.from_pretrained(directory, local_files_only=True)
@@ -173,8 +174,8 @@ def read_end_tokens(directory: Path, config: PreTrainedConfig, tokenizer: PreTra
             f"the generation configuration in {directory} cannot be read; fetch the checkpoint again."
         ) from error
     configured = generation.eos_token_id
-    ends = set(configured) if isinstance(configured, list | tuple) else {configured}
-    return frozenset((ends | {tokenizer.eos_token_id}) - {None})
+    ends = [*(configured if isinstance(configured, list | tuple) else (configured,)), tokenizer.eos_token_id]
+    return frozenset(token for token in ends if isinstance(token, int) and 0 <= token < config.vocab_size)
 
 
 def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer
+from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer, read_end_tokens
 from common.models.errors import CheckpointError
 from tests.families import make_checkpoint
 
@@ -43,6 +43,16 @@ def test_a_tokenizer_knows_text_and_chat(checkpoint: Checkpoint) -> None:
         [{"role": "user", "content": "hello"}], tokenize=False, add_generation_prompt=True
     )
     assert chat == "<|turn|>user\nhello<|end|><|turn|>assistant\n"
+
+
+@pytest.mark.parametrize(
+    ("configured", "ends"),
+    [([5, 7], {5, 7}), (5, {5}), (None, set()), (-1, set()), ([5, -1], {5}), ([[5, 7]], set()), ([5, 300], {5})],
+)
+def test_what_is_no_token_ends_no_answer(copy: Path, configured: object, ends: set[int]) -> None:
+    """The tokenizer's own end token, 0, always does; the model has logits for 300."""
+    (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": configured}))
+    assert read_end_tokens(copy, load_config(copy), load_tokenizer(copy)) == {0, *ends}
 
 
 def test_loading_is_silent(checkpoint: Checkpoint, capfd: pytest.CaptureFixture[str]) -> None:

@@ -172,6 +172,11 @@ class Service:
                 raise wrong(parameter, str(error)) from error
             if not prompt.tokens:
                 raise wrong(parameter, "the prompt is empty; give it some text")
+            highest = max(prompt.tokens)
+            if highest >= self._client.description.vocab_size:  # which some tokenizers write, as for images
+                raise wrong(
+                    parameter, f"the prompt holds token {highest}, which this target does not know; leave it out"
+                )
             too_long = prompt_fault(len(prompt.tokens), context)
             if too_long:
                 raise wrong(parameter, too_long, "context_length_exceeded")

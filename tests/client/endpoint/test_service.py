@@ -94,6 +94,19 @@ def test_a_schema_that_could_end_the_process_is_refused():
     assert refused.value.fault.parameter == "tools"
 
 
+def test_a_text_with_a_token_that_the_target_has_no_logits_for_is_refused():
+    """Gemma 3's tokenizer has a token for images, which its smallest models do not know."""
+    asked = service("hermes", NoPool())
+    asked._client.description.vocab_size = 1 + asked._client.tokenizer.convert_tokens_to_ids("H")
+    beyond = asked._client.tokenizer.convert_tokens_to_ids("i")
+    assert beyond >= asked._client.description.vocab_size
+    with pytest.raises(
+        FaultError, match=f"the prompt holds token {beyond}, which this target does not know"
+    ) as refused:
+        asked.choices(read_chat(BODY, Sampling(seed=1)))
+    assert (refused.value.fault.status, refused.value.fault.parameter) == (400, "messages")
+
+
 def test_descriptions_do_not_count_in_schemas_of_strict_tools():
     (choice,) = choices({"tools": tools(10, described=2000)})
     assert choice.unheeded == ()

@@ -5,6 +5,7 @@ Knows conversations, private prompts and how answers look. It may not know conso
 
 import time
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
@@ -61,7 +62,7 @@ async def answer(
 
     Raises OutriderError if no answer comes.
     """
-    view = AnswerView(client.tokenizer, renderer, options.stop)
+    view = AnswerView(client.tokenizer, renderer, client.description.end_tokens, options.stop)
     log = LinkLog(time.monotonic)
 
     def link_changed(state: LinkState) -> None:
@@ -87,10 +88,11 @@ async def answer(
 
 
 def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog) -> Outcome:
+    text_of = partial(answer_text, client.tokenizer, client.description.end_tokens)
     result = {
-        "text": before_stop(answer_text(client.tokenizer, given.tokens), options.stop),
+        "text": before_stop(text_of(given.tokens), options.stop),
         "token_ids": list(given.tokens),
-        "provisional_text": answer_text(client.tokenizer, given.provisional),
+        "provisional_text": text_of(given.provisional),
         "provisional_token_ids": list(given.provisional),
         "finish_reason": given.finish_reason,
         "private": given.private,

@@ -3,7 +3,7 @@
 Knows a tokenizer and nothing of sessions or screens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -148,9 +148,9 @@ def decode(tokenizer: "Tokenizer", tokens: Sequence[int], context: int = 0) -> s
         return str(text[len(known) :] if text.startswith(known) else text_of(list(tokens[context:])))
 
 
-def answer_text(tokenizer: "Tokenizer", tokens: Sequence[int]) -> str:
+def answer_text(tokenizer: "Tokenizer", ends: Collection[int], tokens: Sequence[int]) -> str:
     """The text of a whole answer: what was shown of it as it came, whatever the pieces."""
-    text = IncrementalText(tokenizer)
+    text = IncrementalText(tokenizer, ends)
     return text.commit(tokens) + text.flush()
 
 
@@ -188,9 +188,11 @@ class IncrementalText:
     that bytes that are no text come out the same in whatever pieces they came.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", shown: Mapping[int, str] | None = None):
-        """`shown` are special tokens that count as text, each with its own."""
+    def __init__(self, tokenizer: "Tokenizer", ends: Collection[int], shown: Mapping[int, str] | None = None):
+        """`ends` are the target's end tokens, which have no text, also where a tokenizer knows one as a token like any
+        other. `shown` are special tokens that count as text, each with its own."""
         self._tokenizer = tokenizer
+        self._ends = ends
         self._shown = shown or {}
         self._window: list[int] = []
         self._context = 0  # leading tokens of the window that only give context
@@ -199,6 +201,8 @@ class IncrementalText:
         """Appends tokens; returns the text that became final."""
         final = ""
         for token in tokens:
+            if token in self._ends:
+                continue
             if token in self._shown:
                 final += self.flush() + self._shown[token]
                 continue
@@ -218,7 +222,8 @@ class IncrementalText:
 
     def preview(self, tokens: Sequence[int]) -> str:
         """The text that would follow the final text if these tokens were committed."""
-        return decode(self._tokenizer, [*self._window, *tokens], self._context).rstrip(_BROKEN)
+        run = (token for token in tokens if token not in self._ends)
+        return decode(self._tokenizer, [*self._window, *run], self._context).rstrip(_BROKEN)
 
     def flush(self) -> str:
         """The rest, broken characters included: no more tokens will come."""

@@ -201,16 +201,15 @@ class Chat:
         """None if a person did not wait for its end. Raises OutriderError as `ask` does."""
         renderer = self._display.renderer()
         link = LinkState.OFFLINE if self._chat_session.is_held and not self.is_private else LinkState.ONLINE
-        view = AnswerView(self._client.tokenizer, renderer, options.stop, link)
+        tokenizer, ends = self._client.tokenizer, self._client.description.end_tokens
+        view = AnswerView(tokenizer, renderer, ends, options.stop, link)
         answer: Answer | None = self._run(self._shown(asked, view))
         if answer is None:
             self._display.note("the server did not say that it stopped; what has come stays")
             return None
         is_whole = answer.finish_reason in (FinishReason.END, FinishReason.LENGTH)
         if self._settings.screen.markdown and is_whole and not answer.provisional:
-            self._display.render(
-                renderer, before_stop(answer_text(self._client.tokenizer, answer.tokens), options.stop)
-            )
+            self._display.render(renderer, before_stop(answer_text(tokenizer, ends, answer.tokens), options.stop))
         self._display.remark(answer, options, held=self._chat_session.is_held)
         if answer.failure:
             raise BrokenOffError(answer.failure)

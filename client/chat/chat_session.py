@@ -253,4 +253,5 @@ class ChatSession:
 
     def _text(self, tokens: Sequence[int], options: AnswerOptions) -> str:
         """What a person has read of it, which is what the target will read."""
-        return before_stop(answer_text(self._client.tokenizer, tokens), options.stop)
+        text = answer_text(self._client.tokenizer, self._client.description.end_tokens, tokens)
+        return before_stop(text, options.stop)

@@ -150,7 +150,8 @@ async def _answer_all(
         for name in order:
             console.rule(name, align="left", style="dim")
             renderer = SilentRenderer() if console.quiet else renderer_for(console, time.monotonic)
-            view = AnswerView(systems_under_test[name].client.tokenizer, renderer)
+            client = systems_under_test[name].client
+            view = AnswerView(client.tokenizer, renderer, client.description.end_tokens)
             try:
                 answers[name].append(await systems_under_test[name].ask(prompt, view))
             finally:

@@ -119,7 +119,7 @@ class LiveAnswer:
         self._prompt = prompt
         self._options = options
         self._buffer = ChangeBuffer()
-        self._view = AnswerView(tokenizer, self._buffer, options.stop)
+        self._view = AnswerView(tokenizer, self._buffer, service.end_tokens, options.stop)
         self._drafting = DraftingWatch(tokenizer, time.perf_counter)
         self._speed = monitor.begin()
         self.answering = asyncio.create_task(self._answer())

@@ -96,7 +96,7 @@ class Service:
         self._pool = pool
         self._defaults = defaults
         self._on_link_change = on_link_change
-        self._format = AnswerFormat(client.tokenizer, client.description.end_tokens, defaults.syntax)
+        self._format = AnswerFormat(client.tokenizer, self.end_tokens, defaults.syntax)
         self._note = f"\n\n{defaults.offline_note}" if defaults.offline_note else ""
         self._spelling = Spelling(client.tokenizer)
         self._most_characters = most_characters(client.tokenizer, client.description.context)
@@ -114,6 +114,10 @@ class Service:
     @property
     def tokenizer(self) -> "Tokenizer":
         return self._client.tokenizer
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]:
+        return self._client.description.end_tokens
 
     @property
     def fingerprints(self) -> tuple[str, str]:
@@ -326,7 +330,7 @@ class Service:
             parser = self._format.parser(prompt.tokens, request.tools, may_think=may_think)
             shown = self._format.shown_tokens(with_tools=bool(request.tools))
         spell = None if request.top_logprobs is None else self._spelling
-        return TextForm(request.stop, parser, shown, not request.parallel_calls, spell)
+        return TextForm(request.stop, parser, shown, self.end_tokens, not request.parallel_calls, spell)
 
     def _prompt(self, request: CompletionRequest, source: Any) -> SplitPrompt:
         tokenizer = self._client.tokenizer

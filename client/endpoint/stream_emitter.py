@@ -6,7 +6,7 @@ Knows tokens, text and the state of the link. It may not know HTTP.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,12 +32,13 @@ Accept = Callable[[int], Sequence[int]]
 @dataclass(frozen=True, slots=True)
 class TextForm:
     """What becomes of an answer's text: it ends before the first of the `stops`, `shown` are special tokens that are
-    text, `parser` makes pieces of it, and it ends with its first call where `has_one_call`. `spell` says what tokens
-    stand for, where their log-probabilities are wanted."""
+    text, `ends` end tokens, which are none, `parser` makes pieces of it, and it ends with its first call where
+    `has_one_call`. `spell` says what tokens stand for, where their log-probabilities are wanted."""
 
     stops: Sequence[str]
     parser: AnswerParser
     shown: Mapping[int, str]
+    ends: Collection[int]
     has_one_call: bool = False
     spell: Spell | None = None
 
@@ -63,7 +64,7 @@ class StreamEmitter:
         self.pieces: list[Piece] = []
         self.unverified = 0  # tokens emitted that the target has not verified
         self.first_at: float | None = None  # when the first token came, in seconds of `time.monotonic`
-        self._decoded = IncrementalText(tokenizer, form.shown)
+        self._decoded = IncrementalText(tokenizer, form.ends, form.shown)
         self._characters = 0  # decoded
         self._scores = TokenScores(form.spell, logprobs_of)
         self._before_stop = TextBeforeStop(form.stops)

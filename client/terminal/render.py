@@ -4,7 +4,7 @@ Knows text and the console. What was committed is printed for good; only provisi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
@@ -123,10 +123,12 @@ class AnswerView:
         self,
         tokenizer: "Tokenizer",
         renderer: Renderer,
+        ends: Collection[int],
         stops: Sequence[str] = (),
         link: LinkState = LinkState.ONLINE,
     ):
-        self._text = IncrementalText(tokenizer)
+        """`ends` are the target's end tokens."""
+        self._text = IncrementalText(tokenizer, ends)
         self._before_stop = TextBeforeStop(stops)
         self._renderer = renderer
 

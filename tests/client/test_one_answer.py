@@ -1,21 +1,48 @@
 """What `outrider run` is told of an answer while it comes, on a conversation that reaches nobody."""
 
+import json
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
+from tokenizers import AddedToken
 
 from client.answering import AnswerOptions, find_policy
 from client.link.offline import ignore_wait
 from client.one_answer import answer
 from client.private.spans import SplitPrompt
 from client.terminal.render import SilentRenderer
+from client.text import raw_tokens
 from tests.client.demo.answers import answer as finished
+from tests.published import IM_END, byte_level
 
 
 class Letters:
     def decode(self, tokens, **_):
         return "".join(map(chr, tokens))
+
+
+async def outcome_of(tokenizer, given, *, ends=(), stop=()) -> dict:
+    """What a program is told of an answer."""
+
+    async def answered(*_):
+        return given
+
+    @asynccontextmanager
+    async def converse():
+        yield SimpleNamespace()
+
+    description, router = SimpleNamespace(end_tokens=ends), SimpleNamespace(answer=answered)
+    client = SimpleNamespace(tokenizer=tokenizer, description=description, privacy_router=lambda _: router)
+    options = AnswerOptions(find_policy("stream"), 99, stop=stop)
+    return (await answer(client, converse(), SplitPrompt((1,)), options, SilentRenderer())).result
+
+
+async def test_an_end_token_that_is_not_special_is_no_text_of_an_answer():
+    tokenizer = byte_level(AddedToken(IM_END))
+    end = tokenizer.convert_tokens_to_ids(IM_END)
+    given = finished((*raw_tokens(tokenizer, '{"age": 87}'), end))
+    assert json.loads((await outcome_of(tokenizer, given, ends=(end,)))["text"]) == {"age": 87}
 
 
 @pytest.mark.parametrize(("private", "told"), [(None, [10.0]), ((1,), [])], ids=["public", "private"])
@@ -33,7 +60,9 @@ async def test_a_wait_is_told_while_nothing_of_a_public_answer_is_there(private,
     async def converse():
         yield conversation
 
-    client = SimpleNamespace(tokenizer=Letters(), privacy_router=lambda _: SimpleNamespace(answer=answered))
+    description = SimpleNamespace(end_tokens=())
+    router = SimpleNamespace(answer=answered)
+    client = SimpleNamespace(tokenizer=Letters(), description=description, privacy_router=lambda _: router)
     options, waits = AnswerOptions(find_policy("stream"), 99), []
     await answer(client, converse(), SplitPrompt((1,), private), options, SilentRenderer(), on_wait=waits.append)
     assert waits == told

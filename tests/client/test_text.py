@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from client.text import (
@@ -17,6 +17,7 @@ from client.text import (
 )
 from common.protocol.errors import MisuseError
 from tests.families import make_tokenizer
+from tests.published import IM_END, PUBLISHED, llama2
 
 TEXT = "naïve 日本語 🦊🚀 e\N{COMBINING ACUTE ACCENT} the quick brown fox\n"
 
@@ -29,7 +30,7 @@ def tokenizer():
 @pytest.mark.parametrize("stride", [1, 2, 3, 7])
 def test_no_character_is_shown_before_its_last_byte(tokenizer, stride):
     tokens = raw_tokens(tokenizer, TEXT)
-    text = IncrementalText(tokenizer)
+    text = IncrementalText(tokenizer, ())
     shown = [text.commit(tokens[start : start + stride]) for start in range(0, len(tokens), stride)]
     assert "".join(shown) + text.flush() == TEXT
     assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in shown)
@@ -37,7 +38,7 @@ def test_no_character_is_shown_before_its_last_byte(tokenizer, stride):
 
 def test_a_preview_continues_the_final_text_and_changes_nothing(tokenizer):
     tokens = raw_tokens(tokenizer, TEXT)
-    text = IncrementalText(tokenizer)
+    text = IncrementalText(tokenizer, ())
     final = text.commit(tokens[:9])
     assert TEXT.startswith(final + text.preview(tokens[9:14]))
     assert final + text.commit(tokens[9:]) == TEXT
@@ -45,7 +46,7 @@ def test_a_preview_continues_the_final_text_and_changes_nothing(tokenizer):
 
 def test_a_broken_end_is_shown_only_when_nothing_more_will_come(tokenizer):
     tokens = raw_tokens(tokenizer, "a🦊")[:-1]
-    text = IncrementalText(tokenizer)
+    text = IncrementalText(tokenizer, ())
     final = text.commit(tokens)
     assert final + text.flush() == decode(tokenizer, tokens)
 
@@ -62,7 +63,7 @@ def byte_tokens():
 
 
 def in_pieces(tokenizer, tokens, chance):
-    text, start, shown = IncrementalText(tokenizer), 0, ""
+    text, start, shown = IncrementalText(tokenizer, ()), 0, ""
     while start < len(tokens):
         end = start + chance.randint(1, 5)
         shown += text.commit(tokens[start:end])
@@ -84,12 +85,12 @@ def test_bytes_that_are_no_text_come_out_the_same_in_whatever_pieces(tokenizer, 
         chance = random.Random(case)
         for each, others in ((byte_tokens, (257, 258, 259)), (tokenizer, range(2, 280))):
             tokens = garbage(chance, others)
-            assert in_pieces(each, tokens, chance) == answer_text(each, tokens)
+            assert in_pieces(each, tokens, chance) == answer_text(each, (), tokens)
 
 
 def test_a_byte_that_is_no_text_breaks_nothing_beside_it(byte_tokens):
     before, behind = ([1 + byte for byte in text.encode()] for text in ("\u3042\u3044", "\N{FOX FACE}\u3046"))
-    text = IncrementalText(byte_tokens)
+    text = IncrementalText(byte_tokens, ())
     shown = [text.commit([token]) for token in [257, *before, 1 + 0x80, *behind, 257]]
     assert "".join(shown) == "fox\u3042\u3044\N{REPLACEMENT CHARACTER}\N{FOX FACE}\u3046 fox"
 
@@ -97,11 +98,30 @@ def test_a_byte_that_is_no_text_breaks_nothing_beside_it(byte_tokens):
 def test_text_that_is_whole_is_what_the_tokenizer_says(tokenizer, byte_tokens):
     spelt = [257, *(1 + byte for byte in TEXT.encode()), 257, 259, 257]
     for each, tokens in ((tokenizer, raw_tokens(tokenizer, TEXT)), (byte_tokens, spelt)):
-        assert answer_text(each, tokens) == decode(each, tokens)
+        assert answer_text(each, (), tokens) == decode(each, tokens)
 
 
 def test_end_tokens_have_no_text(tokenizer):
     assert decode(tokenizer, [*raw_tokens(tokenizer, "fox"), tokenizer.eos_token_id]) == "fox"
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("make", PUBLISHED)
+def test_an_end_token_is_no_text_whether_it_is_special_or_not(make, special):
+    tokenizer = make(AddedToken(IM_END, special=special))
+    end = tokenizer.convert_tokens_to_ids(IM_END)
+    tokens = [*raw_tokens(tokenizer, '{"age": 87}'), end]
+    text = IncrementalText(tokenizer, {end})
+    assert text.preview(tokens) == answer_text(tokenizer, {end}, tokens) == '{"age": 87}'
+    assert text.commit(tokens) + text.flush() == '{"age": 87}'
+
+
+def test_a_word_that_ends_an_answer_is_no_text_and_a_character_before_it_is_broken_off():
+    tokenizer = llama2()
+    end = tokenizer.convert_tokens_to_ids("\N{LOWER ONE EIGHTH BLOCK}stop")
+    tokens = [*raw_tokens(tokenizer, "yes\N{FOX FACE}")[:-1], end]
+    assert answer_text(tokenizer, {end}, tokens) == answer_text(tokenizer, {end}, tokens[:-1])
+    assert answer_text(tokenizer, {end}, tokens).startswith("yes\N{REPLACEMENT CHARACTER}")
 
 
 def test_later_turns_begin_as_earlier_ones_did(tokenizer):

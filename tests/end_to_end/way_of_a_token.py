@@ -218,7 +218,8 @@ async def walk(folder: Path) -> Trace:
             prompt = raw_prompt(client.tokenizer, PROMPT)
             first = Reference(target).answer(prompt.tokens, 1)[0]
             trace = Trace((prompt.tokens[-1], first), decode(client.tokenizer, [first]))
-            view = AnswerView(client.tokenizer, PlainRenderer(Console(file=_Screen(trace))))
+            screen = PlainRenderer(Console(file=_Screen(trace)))
+            view = AnswerView(client.tokenizer, screen, client.description.end_tokens)
             async with client.converse(CLOUD, None) as conversation:
                 trace.begin()
                 try:

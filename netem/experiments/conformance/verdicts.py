@@ -20,7 +20,8 @@ def verdict(answer: Answer, schema: Schema, tokenizer: Tokenizer) -> str:
     if answer.finish_reason != FinishReason.END:
         return "cut"
     try:
-        value = json.loads(answer_text(tokenizer, answer.tokens))
+        # The last token is the end token: no answer of this experiment ends at a string.
+        value = json.loads(answer_text(tokenizer, answer.tokens[-1:], answer.tokens))
     except ValueError:
         return "invalid"
     return "valid" if fits(value, schema) else "invalid"

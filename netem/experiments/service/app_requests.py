@@ -39,5 +39,5 @@ def make_app_requests(
                 "repetition_penalty": sampling.repetition_penalty,
             },
         }
-        requests.append(AppRequest(body, answer_text(client.tokenizer, question.reference.answer)))
+        requests.append(AppRequest(body, answer_text(client.tokenizer, end_tokens, question.reference.answer)))
     return requests

@@ -3,8 +3,10 @@
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from tokenizers import AddedToken
 
 from client.answering import AnswerOptions
 from client.assembly import client_for
@@ -17,9 +19,12 @@ from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import ignore_link_changes
 from client.link.stream import Access
 from client.terminal.progress import download_bar
+from client.text import raw_tokens
 from common.address import parse_address
 from common.protocol.errors import MisuseError
 from common.protocol.sampling import Sampling
+from tests.client.demo.answers import answer as finished
+from tests.published import IM_END, byte_level
 
 OPTIONS = AnswerOptions(STREAM, 24, "coupled", sampling=Sampling(temperature=1.0, seed=3))
 
@@ -185,3 +190,23 @@ async def test_a_system_prompt_counts_for_what_is_asked_from_then_on(server, cac
         chat_session.system = ""
         await chat_session.ask_again(OPTIONS, unseen, ignore_link_changes)
         assert chat_session.exchanges[0] == expected[0]
+
+
+async def test_an_end_token_that_is_not_special_goes_into_no_history():
+    tokenizer = byte_level(AddedToken(IM_END))
+    end = tokenizer.convert_tokens_to_ids(IM_END)
+    given = finished((*raw_tokens(tokenizer, "I am well"), end))
+
+    async def answered(*_):
+        return given
+
+    @asynccontextmanager
+    async def opened(_):
+        yield SimpleNamespace(answer=answered, is_private=False, is_sound=True)
+
+    description = SimpleNamespace(end_tokens=(end,), context=400)
+    client = SimpleNamespace(tokenizer=tokenizer, description=description, load_routers=lambda _: opened)
+    chat_session = ChatSession(client, STREAM, OfflineOptions())
+    await chat_session.begin()
+    await ask(chat_session, f"what is {IM_END}?")
+    assert [(each.question, each.answer) for each in chat_session.exchanges] == [(f"what is {IM_END}?", "I am well")]

@@ -80,6 +80,7 @@ class ScriptedService:
     scripts: dict[str, Sequence[Scene]]
     model: str = "big-7b"
     context: int = 4096
+    end_tokens: tuple[int, ...] = ()
     tokenizer: Words = field(default_factory=Words)
     going: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     asked: list[str] = field(default_factory=list)

@@ -42,7 +42,7 @@ async def test_an_answer_is_timed_by_its_first_token(monkeypatch, steps, private
         privacy_router=lambda _: SimpleNamespace(answer=answered),
     )
     conversation = SimpleNamespace(cancel=None, logprobs_of=lambda _: None, upload_s=lambda: 0.0)
-    form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {})
+    form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {}, ())
     choice = Choice(SplitPrompt((1,), private), AnswerOptions(find_policy("stream"), 99), form, is_verified=True)
     finished = await AnswerOnConversation(client, conversation, choice, lambda _: None, lambda _: None).answer()
     assert (finished.waited_s, finished.written_s) == durations

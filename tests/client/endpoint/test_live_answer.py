@@ -36,6 +36,8 @@ class FakeService:
     """A fake conversation that replays (committed, provisional) pairs, link states and what it has drafted itself, and
     returns or raises the last item."""
 
+    end_tokens = (ord("\0"),)
+
     def __init__(self, *scenes):
         self._scenes = scenes
         self.seen = asyncio.Event()

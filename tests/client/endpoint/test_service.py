@@ -206,3 +206,8 @@ def test_a_targets_family_is_what_its_configuration_in_the_bundle_says(tmp_path,
 def test_a_target_can_do_what_its_template_shows(template, more):
     serving = service("hermes", NoPool(), template=template)
     assert (serving.template, serving.capabilities()) == (template, ["completion", *more])
+
+
+def test_end_tokens_are_no_text_of_an_answer():
+    setting = Setting("hermes", special=True)
+    assert set(choices({})[0].form.ends) == {setting.end}

@@ -47,7 +47,7 @@ def said() -> list[TextPiece]:
 def emitter(line, said, monkeypatch) -> StreamEmitter:
     monkeypatch.setattr(stream_emitter, "GRACE_S", 0.02)
     events = line.events
-    form = TextForm(("cab",), PlainText(), {})
+    form = TextForm(("cab",), PlainText(), {}, (26,))
     return StreamEmitter(
         Letters(),
         form,
@@ -193,6 +193,12 @@ CALL = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
 MADE = ToolCall("id", "add", "{}")
 
 
+def test_an_end_token_is_no_text(emitter, said):
+    emitter([1, 2, 26], [])
+    emitter.end(is_cut=False)
+    assert [piece.text for piece in said] == ["ab"]
+
+
 class Characters:
     """A tokenizer whose tokens are characters; token 7 is special."""
 
@@ -201,7 +207,7 @@ class Characters:
 
 
 def calling(line, said, *, has_one_call: bool) -> StreamEmitter:
-    form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {7: "<tool_call>"}, has_one_call)
+    form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {7: "<tool_call>"}, (), has_one_call)
     events = line.events
     return StreamEmitter(
         Characters(),

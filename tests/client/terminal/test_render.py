@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from tokenizers import AddedToken
 
 from client.chat.display import held_line
 from client.terminal.render import (
@@ -26,6 +27,7 @@ from client.text import raw_tokens
 from tests.client.emulated_terminal import Terminal
 from tests.client.test_stats import ONE
 from tests.families import make_tokenizer
+from tests.published import IM_END, byte_level
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def console(terminal: bool) -> Console:
 
 
 def shown_by(renderer, tokenizer, steps, stops=()) -> None:
-    view = AnswerView(tokenizer, renderer, stops)
+    view = AnswerView(tokenizer, renderer, (), stops)
     for committed, provisional in steps:
         view(raw_tokens(tokenizer, committed) if committed else [], raw_tokens(tokenizer, provisional))
     view.end()
@@ -115,10 +117,21 @@ def test_text_that_only_began_like_a_stop_string_is_shown(tokenizer):
 
 def test_a_broken_end_is_shown_behind_what_was_held_back(tokenizer):
     to = console(terminal=False)
-    view = AnswerView(tokenizer, renderer_for(to, lambda: 0.0), ("brown",))
+    view = AnswerView(tokenizer, renderer_for(to, lambda: 0.0), (), ("brown",))
     view(raw_tokens(tokenizer, "bro🦊")[:-1], ())
     view.end()
     assert to.file.getvalue() == "bro\N{REPLACEMENT CHARACTER}\n"
+
+
+def test_an_end_token_is_not_shown_though_it_is_not_special():
+    tokenizer = byte_level(AddedToken(IM_END))
+    end, to = tokenizer.convert_tokens_to_ids(IM_END), console(terminal=True)
+    view = AnswerView(tokenizer, renderer_for(to, lambda: 0.0), [end])
+    view([], [*raw_tokens(tokenizer, "fox"), end])
+    view([*raw_tokens(tokenizer, "fox"), end], [])
+    view.end()
+    assert "fox" in to.file.getvalue()
+    assert "im_end" not in to.file.getvalue()
 
 
 def test_the_line_of_stats_tells_the_seed_of_what_was_drawn():

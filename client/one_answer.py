@@ -5,7 +5,6 @@ Knows conversations, private prompts and how answers look. It may not know conso
 
 import time
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
@@ -27,8 +26,8 @@ from client.terminal.render import (
     stats_line,
 )
 from client.text import (
+    IncrementalText,
     Question,
-    answer_text,
     chat_prompt,
     check_characters,
     most_characters,
@@ -88,11 +87,15 @@ async def answer(
 
 
 def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog) -> Outcome:
-    text_of = partial(answer_text, client.tokenizer, client.description.end_tokens)
+    decoded = IncrementalText(client.tokenizer, client.description.end_tokens)
+    committed = decoded.commit(given.tokens)
+    # Stop strings and characters may lie across the seam, and decoders look at what stands before a token.
+    text = before_stop(committed + decoded.commit(given.provisional) + decoded.flush(), options.stop)
+    seam = len(committed) if given.provisional else len(text)
     result = {
-        "text": before_stop(text_of(given.tokens), options.stop),
+        "text": text[:seam],
         "token_ids": list(given.tokens),
-        "provisional_text": text_of(given.provisional),
+        "provisional_text": text[seam:],
         "provisional_token_ids": list(given.provisional),
         "finish_reason": given.finish_reason,
         "private": given.private,

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,10 +12,11 @@ from client.answering import AnswerOptions, find_policy
 from client.link.offline import ignore_wait
 from client.one_answer import answer
 from client.private.spans import SplitPrompt
+from client.stops import before_stop
 from client.terminal.render import SilentRenderer
 from client.text import raw_tokens
 from tests.client.demo.answers import answer as finished
-from tests.published import IM_END, byte_level
+from tests.published import IM_END, PUBLISHED, byte_level
 
 
 class Letters:
@@ -43,6 +45,28 @@ async def test_an_end_token_that_is_not_special_is_no_text_of_an_answer():
     end = tokenizer.convert_tokens_to_ids(IM_END)
     given = finished((*raw_tokens(tokenizer, '{"age": 87}'), end))
     assert json.loads((await outcome_of(tokenizer, given, ends=(end,)))["text"]) == {"age": 87}
+
+
+@pytest.mark.parametrize("make", PUBLISHED)
+@pytest.mark.parametrize("stop", [(), ("stop",), ("fox st",), ("the \N{FOX FACE}",), ("never",)])
+async def test_committed_and_provisional_text_are_one_text_up_to_a_stop_string(make, stop):
+    tokenizer, text = make(), "the \N{FOX FACE} quick fox stop the User"
+    tokens = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    wanted = before_stop(text, stop)
+    for seam in range(len(tokens) + 1):
+        given = replace(finished(tokens[:seam]), provisional=tokens[seam:])
+        told = await outcome_of(tokenizer, given, stop=stop)
+        assert told["text"] + told["provisional_text"] == wanted
+        assert told["token_ids"] + told["provisional_token_ids"] == list(tokens)
+        if seam in (0, len(tokens)):
+            assert told["provisional_text" if seam else "text"] == ""
+
+
+async def test_a_character_that_is_not_whole_ends_an_answer_without_provisional_text():
+    tokenizer = byte_level()
+    given = finished(tuple(raw_tokens(tokenizer, "a\N{FOX FACE}")[:-1]))
+    told = await outcome_of(tokenizer, given)
+    assert (told["text"], told["provisional_text"]) == ("a\N{REPLACEMENT CHARACTER}", "")
 
 
 @pytest.mark.parametrize(("private", "told"), [(None, [10.0]), ((1,), [])], ids=["public", "private"])

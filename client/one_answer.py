@@ -4,6 +4,7 @@ Knows conversations, private prompts and how answers look. It may not know conso
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from client.answer import OFFLINE, Answer
@@ -28,6 +29,7 @@ from client.terminal.render import (
 from client.text import (
     IncrementalText,
     Question,
+    before_answer,
     chat_prompt,
     check_characters,
     most_characters,
@@ -61,7 +63,8 @@ async def answer(
 
     Raises OutriderError if no answer comes.
     """
-    view = AnswerView(client.tokenizer, renderer, client.description.end_tokens, options.stop)
+    before = before_answer(client.tokenizer, prompt)
+    view = AnswerView(client.tokenizer, renderer, client.description.end_tokens, options.stop, before=before)
     log = LinkLog(time.monotonic)
 
     def link_changed(state: LinkState) -> None:
@@ -83,11 +86,11 @@ async def answer(
             unconfirmed = given.provisional
         finally:
             view.end(unconfirmed)
-    return _outcome(client, given, options, log)
+    return _outcome(client, before, given, options, log)
 
 
-def _outcome(client: Client, given: Answer, options: AnswerOptions, log: LinkLog) -> Outcome:
-    decoded = IncrementalText(client.tokenizer, client.description.end_tokens)
+def _outcome(client: Client, before: Sequence[int], given: Answer, options: AnswerOptions, log: LinkLog) -> Outcome:
+    decoded = IncrementalText(client.tokenizer, client.description.end_tokens, before=before)
     committed = decoded.commit(given.tokens)
     # Stop strings and characters may lie across the seam, and decoders look at what stands before a token.
     text = before_stop(committed + decoded.commit(given.provisional) + decoded.flush(), options.stop)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 _CHARACTER_BYTES = 4  # of the longest character in UTF-8, and so the tokens after which it is whole or never will be
+_CONTEXT_TOKENS = 16  # at the end of a prompt, of which some have text
 _LONGEST_COMPLAINT = 200  # characters of what a template has to say, which a server has written
 
 Message = dict[str, Any]
@@ -73,8 +74,9 @@ def raw_prompt(tokenizer: "Tokenizer", text: str) -> SplitPrompt:
     """A text as it is. Raises MisuseError for private spans that cannot be."""
     safe = before_private(text)
     if safe is None:
-        return SplitPrompt(tuple(raw_tokens(tokenizer, text)))
-    return SplitPrompt(tuple(raw_tokens(tokenizer, safe)), _plain_tokens(tokenizer, without_marks(text[len(safe) :])))
+        return SplitPrompt(tuple(raw_tokens(tokenizer, text)), is_raw=True)
+    private = _plain_tokens(tokenizer, without_marks(text[len(safe) :]))
+    return SplitPrompt(tuple(raw_tokens(tokenizer, safe)), private, is_raw=True)
 
 
 def chat_prompt(tokenizer: "Tokenizer", messages: list[Message], more: TemplateInput = _NOTHING_MORE) -> SplitPrompt:
@@ -148,9 +150,22 @@ def decode(tokenizer: "Tokenizer", tokens: Sequence[int], context: int = 0) -> s
         return str(text[len(known) :] if text.startswith(known) else text_of(list(tokens[context:])))
 
 
-def answer_text(tokenizer: "Tokenizer", ends: Collection[int], tokens: Sequence[int]) -> str:
+def before_answer(tokenizer: "Tokenizer", prompt: SplitPrompt) -> Sequence[int]:
+    """The prompt's last tokens, behind which its answer is decoded: several decoders strip a blank at the start of a
+    text. None where a template ends the prompt: its answer is a text of its own, which goes into the template again."""
+    last = prompt.tokens[-_CONTEXT_TOKENS:] if prompt.is_raw else ()
+    for start in range(len(last) - 1, -1, -1):
+        text = decode(tokenizer, last[start:])
+        if text and _BROKEN not in text:
+            return last[start:]
+    return last
+
+
+def answer_text(
+    tokenizer: "Tokenizer", ends: Collection[int], tokens: Sequence[int], before: Sequence[int] = ()
+) -> str:
     """The text of a whole answer: what was shown of it as it came, whatever the pieces."""
-    text = IncrementalText(tokenizer, ends)
+    text = IncrementalText(tokenizer, ends, before=before)
     return text.commit(tokens) + text.flush()
 
 
@@ -188,14 +203,21 @@ class IncrementalText:
     that bytes that are no text come out the same in whatever pieces they came.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", ends: Collection[int], shown: Mapping[int, str] | None = None):
+    def __init__(
+        self,
+        tokenizer: "Tokenizer",
+        ends: Collection[int],
+        shown: Mapping[int, str] | None = None,
+        before: Sequence[int] = (),
+    ):
         """`ends` are the target's end tokens, which have no text, also where a tokenizer knows one as a token like any
-        other. `shown` are special tokens that count as text, each with its own."""
+        other. `shown` are special tokens that count as text, each with its own. `before` are tokens of the prompt, as
+        `before_answer` chooses them."""
         self._tokenizer = tokenizer
         self._ends = ends
         self._shown = shown or {}
-        self._window: list[int] = []
-        self._context = 0  # leading tokens of the window that only give context
+        self._window = list(before)
+        self._context = len(self._window)  # leading tokens of the window that only give context
 
     def commit(self, tokens: Sequence[int]) -> str:
         """Appends tokens; returns the text that became final."""

@@ -27,7 +27,15 @@ from client.endpoint.token_scores import Spelling
 from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener
 from client.private.spans import SplitPrompt, has_marks
-from client.text import TemplateInput, chat_prompt, check_characters, decode, most_characters, raw_prompt
+from client.text import (
+    TemplateInput,
+    before_answer,
+    chat_prompt,
+    check_characters,
+    decode,
+    most_characters,
+    raw_prompt,
+)
 from common.bundle import TOKENIZER_FOLDER
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
@@ -330,7 +338,8 @@ class Service:
             parser = self._format.parser(prompt.tokens, request.tools, may_think=may_think)
             shown = self._format.shown_tokens(with_tools=bool(request.tools))
         spell = None if request.top_logprobs is None else self._spelling
-        return TextForm(request.stop, parser, shown, self.end_tokens, not request.parallel_calls, spell)
+        before = before_answer(self.tokenizer, prompt)
+        return TextForm(request.stop, parser, shown, self.end_tokens, not request.parallel_calls, spell, before)
 
     def _prompt(self, request: CompletionRequest, source: Any) -> SplitPrompt:
         tokenizer = self._client.tokenizer
@@ -344,7 +353,7 @@ class Service:
             raise MisuseError(f"token {max(source)} lies outside the vocabulary")
         if has_marks(decode(tokenizer, source)):
             raise MisuseError("private spans must come as text, not as tokens")
-        return SplitPrompt(source)
+        return SplitPrompt(source, is_raw=True)
 
     def _as_written(self, messages: Sequence[Message]) -> list[Message]:
         """Without the line below an earlier answer, which no model has written."""

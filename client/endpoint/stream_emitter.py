@@ -33,7 +33,8 @@ Accept = Callable[[int], Sequence[int]]
 class TextForm:
     """What becomes of an answer's text: it ends before the first of the `stops`, `shown` are special tokens that are
     text, `ends` end tokens, which are none, `parser` makes pieces of it, and it ends with its first call where
-    `has_one_call`. `spell` says what tokens stand for, where their log-probabilities are wanted."""
+    `has_one_call`. `spell` says what tokens stand for, where their log-probabilities are wanted. `before` are the
+    tokens of the prompt that `before_answer` chooses."""
 
     stops: Sequence[str]
     parser: AnswerParser
@@ -41,6 +42,7 @@ class TextForm:
     ends: Collection[int]
     has_one_call: bool = False
     spell: Spell | None = None
+    before: Sequence[int] = ()
 
 
 class StreamEmitter:
@@ -64,7 +66,7 @@ class StreamEmitter:
         self.pieces: list[Piece] = []
         self.unverified = 0  # tokens emitted that the target has not verified
         self.first_at: float | None = None  # when the first token came, in seconds of `time.monotonic`
-        self._decoded = IncrementalText(tokenizer, form.ends, form.shown)
+        self._decoded = IncrementalText(tokenizer, form.ends, form.shown, form.before)
         self._characters = 0  # decoded
         self._scores = TokenScores(form.spell, logprobs_of)
         self._before_stop = TextBeforeStop(form.stops)

@@ -46,13 +46,14 @@ class DraftOnlyDecoding:
     def take(self, proposals: Sequence[Proposal]) -> None:
         """Appends the likeliest of what was drafted from the latest view."""
         fresh = _likeliest(proposals)
+        prompt = self._safe + self._private
         kept, reason = cut(
-            self.run,
+            prompt + self.run,
+            len(prompt),
             fresh,
-            end_tokens=self._bounds.end_tokens,
             stop=self._settings.stop,
             room=self._room - len(self.run),
-            detokenise=self._bounds.detokenise,
+            ends=self._bounds,
         )
         self.run += tuple(fresh[:kept])
         if reason is not None:

@@ -18,10 +18,11 @@ _MEANT = re.compile(r"\[\[\s*(?:/\s*)?private\s*(?:/\s*)?\]\]", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class SplitPrompt:
     """`safe` is what precedes the first private span and depends on no character from there on; `private` is all the
-    rest, None if there is no span."""
+    rest, None if there is no span; `is_raw`: no template ends it, so that an answer goes on in its text."""
 
     safe: tuple[int, ...]
     private: tuple[int, ...] | None = None
+    is_raw: bool = False
 
     @property
     def tokens(self) -> tuple[int, ...]:

@@ -126,9 +126,10 @@ class AnswerView:
         ends: Collection[int],
         stops: Sequence[str] = (),
         link: LinkState = LinkState.ONLINE,
+        before: Sequence[int] = (),
     ):
-        """`ends` are the target's end tokens."""
-        self._text = IncrementalText(tokenizer, ends)
+        """`ends` are the target's end tokens, `before` those of the prompt that `before_answer` chooses."""
+        self._text = IncrementalText(tokenizer, ends, before=before)
         self._before_stop = TextBeforeStop(stops)
         self._renderer = renderer
 

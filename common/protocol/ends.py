@@ -1,6 +1,8 @@
 """Where an answer ends: at the first end token, stop string or length limit. Pure; the detokeniser is an argument."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Protocol
 
 from common.protocol.messages import FinishReason
 
@@ -9,39 +11,73 @@ Detokenise = Callable[[Sequence[int]], str]
 # A stop string spans at most this many tokens more than it has bytes: partial characters at either edge.
 _EDGE_TOKENS = 8
 
+_CONTEXT_TOKENS = 8  # at the end of a prompt
+
 _CHARACTER_BYTES = 4  # of the longest character in UTF-8
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
+class Ends(Protocol):
+    """How a target's answers end and are read, as sessions' terms have it."""
+
+    @property
+    def end_tokens(self) -> frozenset[int]: ...
+
+    @property
+    def detokenise(self) -> Detokenise: ...
+
+
 def cut(
-    answer: Sequence[int],
+    sequence: Sequence[int],
+    begin: int,
     fresh: Sequence[int],
     stop: Sequence[str],
     room: int,
-    end_tokens: frozenset[int],
-    detokenise: Detokenise,
+    ends: Ends,
 ) -> tuple[int, FinishReason | None]:
-    """How many of the `fresh` tokens that follow `answer` are kept, and why the answer ends there, if it does.
+    """How many of the `fresh` tokens that follow the `sequence` are kept, and why the answer ends there, if it does.
 
-    `room` is the number of tokens that may still be committed. The token that completes an end is kept.
+    The answer begins at `begin`, behind its prompt. `room` is the number of tokens that may still be committed. The
+    token that completes an end is kept.
     """
     for index, token in enumerate(fresh):
         if index >= room:
             return index, FinishReason.LENGTH
-        if token in end_tokens or (stop and _completes(stop, answer, fresh[: index + 1], detokenise)):
+        if token in ends.end_tokens:
+            return index + 1, FinishReason.END
+        if stop and _completes(stop, sequence, begin, fresh[: index + 1], ends.detokenise):
             return index + 1, FinishReason.END
     return len(fresh), FinishReason.LENGTH if len(fresh) >= room else None
 
 
-def _completes(stop: Sequence[str], answer: Sequence[int], fresh: Sequence[int], detokenise: Detokenise) -> bool:
+def _completes(
+    stop: Sequence[str], sequence: Sequence[int], begin: int, fresh: Sequence[int], detokenise: Detokenise
+) -> bool:
     sizes = [len(string.encode()) for string in stop]
     window = max(sizes) + _EDGE_TOKENS
-    tail = [*answer[-window:], *fresh][-window:]
-    # Decoders of byte tokens break a whole run of them for one that is wrong, or where it begins inside a character.
-    for start in (*range(_CHARACTER_BYTES), *(len(tail) - size for size in sizes)):
-        text = detokenise(tail[max(0, start) :])
+    tail = [*sequence[max(begin, len(sequence) - window) :], *fresh][-window:]
+    texts: Iterator[str] = (detokenise(tail[max(0, start) :]) for start in _starts(len(tail), sizes))
+    if len(tail) < window:  # it begins where the answer does, and decoders may strip a blank at the start of a text
+        prompt = sequence[max(0, begin - _CONTEXT_TOKENS) : begin]
+        texts = chain((_behind(prompt, tail, detokenise),), texts)
+    for text in texts:
         if any(string in text for string in stop):
             return True
         if _BROKEN not in text:
             return False
     return False
+
+
+def _starts(tokens: int, sizes: Sequence[int]) -> Iterator[int]:
+    """Where to begin in so many tokens. Decoders of byte tokens break a whole run of them for one that is wrong, or
+    where it begins inside a character."""
+    yield from range(_CHARACTER_BYTES)
+    yield from (tokens - size for size in sizes)
+
+
+def _behind(before: Sequence[int], tokens: Sequence[int], detokenise: Detokenise) -> str:
+    """The text of the tokens as it is behind others."""
+    if not before:
+        return detokenise(tokens)
+    known, text = detokenise(before), detokenise([*before, *tokens])
+    return text[len(known) :] if text.startswith(known) else detokenise(tokens)

@@ -229,8 +229,8 @@ class ServerSession:
         if scheduled.verify_input is None:
             return PassResult(True, (), ())
         start = self.tree.frontier
-        answer, room = self.tree.tokens[self._prompt_length :], self.limit - start
-        kept, reason = cut(answer, tokens, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
+        room, stop = self.limit - start, self._settings.stop
+        kept, reason = cut(self.tree.tokens, self._prompt_length, tokens, stop, room, self._terms)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
         # The last token is computed again even if a node carried it: a root needs logits, and its K/V may be unusable.
@@ -351,11 +351,11 @@ class ServerSession:
 
     def _end_if_over(self) -> Replies:
         """Ends a rebuilt session that holds a whole answer already."""
-        answer = self.tree.tokens[self._prompt_length :]
+        begin, answer = self._prompt_length, self.tree.tokens[self._prompt_length :]
         if not answer:
             return self._end_if_fed()
-        room = self.limit - self._prompt_length
-        _, reason = cut((), answer, self._settings.stop, room, self._terms.end_tokens, self._terms.detokenise)
+        room, stop = self.limit - begin, self._settings.stop
+        _, reason = cut(self.tree.tokens[:begin], begin, answer, stop, room, self._terms)
         return () if reason is None else (self._finish(reason),)
 
     def _end_if_fed(self) -> Replies:

@@ -1,11 +1,13 @@
 """What `outrider run` is told of an answer while it comes, on a conversation that reaches nobody."""
 
+import io
 import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 from tokenizers import AddedToken
 
 from client.answering import AnswerOptions, find_policy
@@ -13,8 +15,8 @@ from client.link.offline import ignore_wait
 from client.one_answer import answer
 from client.private.spans import SplitPrompt
 from client.stops import before_stop
-from client.terminal.render import SilentRenderer
-from client.text import raw_tokens
+from client.terminal.render import PlainRenderer, SilentRenderer
+from client.text import raw_prompt, raw_tokens
 from tests.client.demo.answers import answer as finished
 from tests.published import IM_END, PUBLISHED, byte_level
 
@@ -24,10 +26,11 @@ class Letters:
         return "".join(map(chr, tokens))
 
 
-async def outcome_of(tokenizer, given, *, ends=(), stop=()) -> dict:
+async def outcome_of(tokenizer, given, *, ends=(), stop=(), prompt=SplitPrompt((1,)), renderer=None) -> dict:  # noqa: B008
     """What a program is told of an answer."""
 
-    async def answered(*_):
+    async def answered(_, settings, on_tokens, on_link_change):
+        on_tokens(given.tokens, ())
         return given
 
     @asynccontextmanager
@@ -37,7 +40,7 @@ async def outcome_of(tokenizer, given, *, ends=(), stop=()) -> dict:
     description, router = SimpleNamespace(end_tokens=ends), SimpleNamespace(answer=answered)
     client = SimpleNamespace(tokenizer=tokenizer, description=description, privacy_router=lambda _: router)
     options = AnswerOptions(find_policy("stream"), 99, stop=stop)
-    return (await answer(client, converse(), SplitPrompt((1,)), options, SilentRenderer())).result
+    return (await answer(client, converse(), prompt, options, renderer or SilentRenderer())).result
 
 
 async def test_an_end_token_that_is_not_special_is_no_text_of_an_answer():
@@ -67,6 +70,15 @@ async def test_a_character_that_is_not_whole_ends_an_answer_without_provisional_
     given = finished(tuple(raw_tokens(tokenizer, "a\N{FOX FACE}")[:-1]))
     told = await outcome_of(tokenizer, given)
     assert (told["text"], told["provisional_text"]) == ("a\N{REPLACEMENT CHARACTER}", "")
+
+
+@pytest.mark.parametrize("make", PUBLISHED)
+async def test_the_answer_to_a_raw_prompt_keeps_its_first_blank(make):
+    tokenizer, screen = make(), io.StringIO()
+    prompt = raw_prompt(tokenizer, "the quick")
+    given = finished(tuple(raw_tokens(tokenizer, "\n fox fox")[len(raw_tokens(tokenizer, "\n")) :]))
+    told = await outcome_of(tokenizer, given, prompt=prompt, renderer=PlainRenderer(Console(file=screen)))
+    assert (told["text"], screen.getvalue()) == (" fox fox", " fox fox\n")
 
 
 @pytest.mark.parametrize(("private", "told"), [(None, [10.0]), ((1,), [])], ids=["public", "private"])

@@ -6,13 +6,17 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
+from client.private.spans import SplitPrompt
 from client.text import (
     IncrementalText,
     answer_text,
+    before_answer,
+    chat_prompt,
     chat_tokens,
     check_characters,
     decode,
     most_characters,
+    raw_prompt,
     raw_tokens,
 )
 from common.protocol.errors import MisuseError
@@ -122,6 +126,37 @@ def test_a_word_that_ends_an_answer_is_no_text_and_a_character_before_it_is_brok
     tokens = [*raw_tokens(tokenizer, "yes\N{FOX FACE}")[:-1], end]
     assert answer_text(tokenizer, {end}, tokens) == answer_text(tokenizer, {end}, tokens[:-1])
     assert answer_text(tokenizer, {end}, tokens).startswith("yes\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("make", PUBLISHED)
+@pytest.mark.parametrize("asked", ["the quick", "the ", "the quick\n", "yes \N{FOX FACE}"])
+@pytest.mark.parametrize("answered", [" fox fox fox", "fox", "  fox", "\N{FOX FACE} fox"])
+def test_the_answer_to_a_raw_prompt_goes_on_in_its_text(make, asked, answered):
+    tokenizer = make()
+    prompt = raw_prompt(tokenizer, asked)
+    # Behind a line, of which no word of the answer becomes a part.
+    tokens = raw_tokens(tokenizer, f"\n{answered}")[len(raw_tokens(tokenizer, "\n")) :]
+    before = before_answer(tokenizer, prompt)
+    text = IncrementalText(tokenizer, (), before=before)
+    assert text.preview(tokens) == answered
+    assert "".join(text.commit([token]) for token in tokens) + text.flush() == answered
+    whole = decode(tokenizer, [*prompt.tokens, *tokens])
+    assert whole[len(decode(tokenizer, prompt.tokens)) :] == answered
+    assert answer_text(tokenizer, (), tokens, before) == answered
+
+
+def test_the_answer_to_a_chat_is_a_text_of_its_own():
+    tokenizer = llama2()
+    prompt = chat_prompt(tokenizer, [{"role": "user", "content": "the quick"}])
+    tokens = raw_tokens(tokenizer, "fox fox")
+    assert answer_text(tokenizer, (), tokens, before_answer(tokenizer, prompt)) == "fox fox"
+
+
+def test_a_prompt_of_special_tokens_or_parts_of_characters_gives_what_context_it_has():
+    tokenizer = llama2()
+    fox = raw_tokens(tokenizer, "fox fox")
+    for prompt, text in (((1, 2), "fox fox"), ((fox[0], 2, 2), " fox fox"), ((fox[0], 3 + 0xF0), " fox fox")):
+        assert answer_text(tokenizer, (), fox, before_answer(tokenizer, SplitPrompt(prompt, is_raw=True))) == text
 
 
 def test_later_turns_begin_as_earlier_ones_did(tokenizer):

@@ -12,9 +12,10 @@ from client.endpoint.answer_parsers.answer_format import find_syntax
 from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.faults import FaultError
 from client.endpoint.ollama_paths import OllamaPaths
-from client.endpoint.openai_requests import read_chat
+from client.endpoint.openai_requests import read_chat, read_completion
 from client.endpoint.responses_paths import ResponsesPaths
 from client.endpoint.service import EndpointDefaults, Service, WhenOffline
+from client.text import raw_tokens
 from common.protocol.sampling import Sampling
 from tests.client.endpoint.answer_parsers.test_answer_grammars import ADD, LOOK, Setting
 
@@ -211,3 +212,12 @@ def test_a_target_can_do_what_its_template_shows(template, more):
 def test_end_tokens_are_no_text_of_an_answer():
     setting = Setting("hermes", special=True)
     assert set(choices({})[0].form.ends) == {setting.end}
+
+
+@pytest.mark.parametrize("as_tokens", [False, True])
+def test_the_answer_to_a_raw_prompt_goes_on_in_its_text(as_tokens):
+    made = service("hermes", NoPool())
+    body = {"model": "m", "prompt": raw_tokens(made.tokenizer, "the quick") if as_tokens else "the quick"}
+    raw = made.choices(read_completion(body, Sampling(seed=1)))[0]
+    assert raw.form.before == raw.prompt.tokens[-1:]
+    assert made.choices(read_chat(BODY, Sampling(seed=1)))[0].form.before == ()

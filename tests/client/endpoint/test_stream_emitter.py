@@ -10,6 +10,8 @@ from client.endpoint.answer_parsers.hermes import Hermes
 from client.endpoint.answer_parsers.pieces import PlainText, TextPiece, ToolCall
 from client.endpoint.stream_emitter import StreamEmitter, TextForm
 from client.link.link_state import LinkState
+from client.text import raw_tokens
+from tests.published import llama2
 
 
 class Letters:
@@ -197,6 +199,15 @@ def test_an_end_token_is_no_text(emitter, said):
     emitter([1, 2, 26], [])
     emitter.end(is_cut=False)
     assert [piece.text for piece in said] == ["ab"]
+
+
+def test_text_begins_behind_the_prompt(line, said):
+    tokenizer = llama2()
+    fox = raw_tokens(tokenizer, "fox")
+    form = TextForm((), PlainText(), {}, (), before=fox)
+    emitter = StreamEmitter(tokenizer, form, said.append, line.keep, None, None, lambda _: None, lambda: 0.0)
+    emitter(fox, [])
+    assert [piece.text for piece in said] == [" fox"]
 
 
 class Characters:

@@ -63,6 +63,13 @@ def test_a_stop_string_may_span_several_levels():
     assert (decoding.run, decoding.reason) == ((3, 1, 2), "stop")
 
 
+def test_a_stop_string_may_begin_with_the_blank_that_decoders_strip_at_the_start_of_a_text():
+    bounds = replace(BOUNDS, detokenise=lambda tokens: "".join("e bcdefgh"[t] for t in tokens).removeprefix(" "))
+    decoding = DraftOnlyDecoding((2, 3), (4,), Settings(8, stop=(" b",)), bounds)
+    decoding.take([Proposal(0, 1, -0.1), Proposal(-1, 2, -0.1), Proposal(-2, 3, -0.1)])
+    assert (decoding.run, decoding.reason) == ((1, 2), "stop")
+
+
 def test_a_drafter_that_goes_round_in_circles_is_ended():
     decoding = DraftOnlyDecoding((1, 2), (3,), Settings(200), replace(BOUNDS, context=400))
     for token in range(200):

@@ -1,12 +1,20 @@
+from dataclasses import dataclass
+
 import pytest
 
-from common.protocol.ends import cut
+from common.protocol.ends import Detokenise, cut
 from common.protocol.messages import FinishReason
 from tests.common.protocol.fakes import detokenise
 
 
+@dataclass(frozen=True)
+class TargetsEnds:
+    end_tokens: frozenset[int]
+    detokenise: Detokenise
+
+
 def ended(answer, fresh, stop=(), room=99):
-    return cut(answer, fresh, end_tokens=frozenset({0}), stop=stop, room=room, detokenise=detokenise)
+    return cut(answer, 0, fresh, stop=stop, room=room, ends=TargetsEnds(frozenset({0}), detokenise))
 
 
 @pytest.mark.parametrize(
@@ -58,11 +66,11 @@ def test_a_stop_string_of_many_bytes_is_found_with_its_last_one(decode, stop, be
     for place in range(len(fresh)):
         kept, reason = cut(
             [*answer, *fresh[:place]],
+            0,
             fresh[place : place + 1],
-            end_tokens=frozenset(),
             stop=(stop,),
             room=99,
-            detokenise=decode,
+            ends=TargetsEnds(frozenset(), decode),
         )
         assert kept == 1
         ends.append(reason)
@@ -72,5 +80,29 @@ def test_a_stop_string_of_many_bytes_is_found_with_its_last_one(decode, stop, be
 def test_a_stop_string_is_found_behind_a_byte_that_is_no_text():
     foxes = ("\N{FOX FACE}" * 4).encode()
     answer = [*b"a", 0x80, *foxes[:-1]]
-    how = {"end_tokens": frozenset(), "stop": (foxes.decode(),), "room": 99, "detokenise": all_or_nothing}
-    assert cut(answer, foxes[-1:], **how) == (1, FinishReason.END)
+    how = {"stop": (foxes.decode(),), "room": 99, "ends": TargetsEnds(frozenset(), all_or_nothing)}
+    assert cut(answer, 0, foxes[-1:], **how) == (1, FinishReason.END)
+
+
+def stripping(tokens):
+    """Like decoders that strip a blank at the start of what they are given."""
+    return lossy(tokens).removeprefix(" ")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "stop", "is_found"),
+    [
+        (b" the quick", b" fox", " fox", True),
+        (b" the quick", b" fox", "k fox", False),
+        (b"", b" fox", " fox", False),
+        (b"", b" fox", "fox", True),
+        ("the \N{FOX FACE}".encode(), b" fox", " fox", True),
+        ("the \N{FOX FACE}".encode()[:-1], b" fox", " fox", True),
+        ("the \N{FOX FACE}".encode()[:-1], "\N{FOX FACE}".encode()[-1:] + b" fox", " fox", True),
+    ],
+)
+def test_an_answer_that_begins_with_a_blank_has_it_behind_its_prompt(prompt, answer, stop, is_found):
+    how = {"stop": (stop,), "room": 99, "ends": TargetsEnds(frozenset(), stripping)}
+    reason = FinishReason.END if is_found else None
+    assert cut(prompt, len(prompt), [*answer], **how) == (len(answer), reason)
+    assert cut(prompt + answer[:-1], len(prompt), [*answer[-1:]], **how) == (1, reason)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 _CHARACTER_BYTES = 4  # of the longest character in UTF-8, and so the tokens after which it is whole or never will be
+_LINE = "\n"
 _CONTEXT_TOKENS = 16  # at the end of a prompt, of which some have text
 _LONGEST_COMPLAINT = 200  # characters of what a template has to say, which a server has written
 
@@ -75,7 +76,7 @@ def raw_prompt(tokenizer: "Tokenizer", text: str) -> SplitPrompt:
     safe = before_private(text)
     if safe is None:
         return SplitPrompt(tuple(raw_tokens(tokenizer, text)), is_raw=True)
-    private = _plain_tokens(tokenizer, without_marks(text[len(safe) :]))
+    private = _tokens_behind(tokenizer, safe, without_marks(text[len(safe) :]))
     return SplitPrompt(tuple(raw_tokens(tokenizer, safe)), private, is_raw=True)
 
 
@@ -98,13 +99,31 @@ def chat_prompt(tokenizer: "Tokenizer", messages: list[Message], more: TemplateI
         raise MisuseError(
             "the target's chat template does not keep private text apart; give it plain text with `outrider run --raw`"
         )
-    return SplitPrompt(_plain_tokens(tokenizer, safe), _plain_tokens(tokenizer, without_marks(whole[len(safe) :])))
+    private = _tokens_behind(tokenizer, safe, without_marks(whole[len(safe) :]))
+    return SplitPrompt(_plain_tokens(tokenizer, safe), private)
 
 
 def _plain_tokens(tokenizer: "Tokenizer", text: str) -> tuple[int, ...]:
     """A part of a text that has its special tokens already, or needs none."""
     with ended_by_second_interrupt():
         return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _tokens_behind(tokenizer: "Tokenizer", safe: str, private: str) -> tuple[int, ...]:
+    """Tokens of the private part, which read behind those of the safe part as both do in one text. Many tokenizers put
+    a blank before each text, and so before a part that is a text of its own; behind a line they do not."""
+    alone, line = _plain_tokens(tokenizer, private), _plain_tokens(tokenizer, _LINE)
+    before = _plain_tokens(tokenizer, safe)
+    wanted = _written(tokenizer, _plain_tokens(tokenizer, safe + private))
+    for tokens in (alone, _plain_tokens(tokenizer, _LINE + private)[len(line) :]):
+        if _written(tokenizer, before + tokens) == wanted:
+            return tokens
+    return alone  # a character that is composed across the seam, or a line that became part of a token
+
+
+def _written(tokenizer: "Tokenizer", tokens: tuple[int, ...]) -> str:
+    with ended_by_second_interrupt():
+        return str(tokenizer.decode(list(tokens), skip_special_tokens=False))
 
 
 def knows_tools(tokenizer: "Tokenizer") -> bool:

@@ -8,6 +8,7 @@ from client.private.spans import BEGIN, END, as_private, before_private, has_mar
 from client.text import chat_prompt, chat_tokens, raw_prompt, raw_tokens
 from common.protocol.errors import MisuseError
 from tests.families import make_tokenizer
+from tests.published import PUBLISHED, llama2
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(lambda text: "[[" not in text)
 TOKENIZER = make_tokenizer()
@@ -91,6 +92,48 @@ def test_what_is_read_is_the_conversation_without_the_marks(before, safe, privat
     prompt = chat_prompt(TOKENIZER, [*history, marked])
     assert TOKENIZER.decode(prompt.tokens) == TOKENIZER.decode(chat_tokens(TOKENIZER, [*history, plain]))
     assert TOKENIZER.decode(raw_prompt(TOKENIZER, marked["content"]).tokens) == plain["content"]
+
+
+SAFE = ("", "a1", "a1 ", "the quick", "yes\n", "e")
+PRIVATE = (
+    "2b",
+    " 2b",
+    "  fox the",
+    "\nfox",
+    "",
+    " ",
+    "\N{FOX FACE}x",
+    "\N{COMBINING ACUTE ACCENT}x",
+    "</s>yes",
+    "fox </s> yes",
+)
+
+
+@pytest.mark.parametrize("make", PUBLISHED)
+@pytest.mark.parametrize("safe", SAFE)
+@pytest.mark.parametrize("private", PRIVATE)
+def test_published_tokenizers_put_nothing_between_private_text_and_what_precedes_it(make, safe, private):
+    tokenizer = make()
+
+    def written(tokens):
+        return tokenizer.decode(list(tokens), skip_special_tokens=False)
+
+    prompt, whole = raw_prompt(tokenizer, f"{safe}{as_private(private)}"), raw_tokens(tokenizer, safe + private)
+    assert prompt.safe == tuple(raw_tokens(tokenizer, safe))
+    assert written(prompt.tokens) == written(whole)
+    chatted = chat_prompt(tokenizer, [user("yes"), user(f"{safe}{as_private(private)} stop")])
+    assert written(chatted.tokens) == written(chat_tokens(tokenizer, [user("yes"), user(f"{safe}{private} stop")]))
+
+
+def test_a_prompt_that_is_private_from_its_beginning_begins_as_any_other():
+    tokenizer = llama2()
+    assert raw_prompt(tokenizer, as_private("fox the")).tokens == tuple(raw_tokens(tokenizer, "fox the"))
+
+
+@given(safe=TEXT, private=TEXT)
+def test_private_tokens_of_a_byte_level_tokenizer_are_those_of_the_part_alone(safe, private):
+    alone = tuple(TOKENIZER(private, add_special_tokens=False)["input_ids"])
+    assert raw_prompt(TOKENIZER, f"{safe}{BEGIN}{private}{END}").private == alone
 
 
 def test_a_mark_in_an_answer_is_no_span_and_stays_before_one():

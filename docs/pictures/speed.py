@@ -14,7 +14,8 @@ SYSTEMS = {
     "cloud decoding": "decoding in the cloud, no drafts",
     "lock-step eagle": "lock-step rounds, EAGLE-2 style draft",
     "lock-step moa": "lock-step rounds, Mixture of Attentions draft",
-    "server-side speculation": "speculation on the server alone",
+    "server-side speculation": "speculation on the server alone, in turn with passes",
+    "server-side, overlapped": "Outrider's server alone, drafting during passes",
     "eager": "Outrider, drafts on the laptop only (eager)",
     "auto": "Outrider, drafts at both ends (auto)",
 }
@@ -44,7 +45,7 @@ def draw(links: dict[str, dict], figure: Figure) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.grid(axis="y", color="#e6e8eb")
     axes.set_axisbelow(True)
-    axes.legend(frameon=False, loc="upper right")
+    figure.legend(frameon=False, loc="outside upper center", ncols=2, fontsize=9)
 
 
 def drawn(links: dict[str, dict]) -> dict[str, dict[str, float]]:
@@ -53,7 +54,7 @@ def drawn(links: dict[str, dict]) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    figure = Figure(figsize=(9.6, 4.4), layout="constrained")
+    figure = Figure(figsize=(9.6, 4.9), layout="constrained")
     links = json.loads(RESULTS.read_text(encoding="utf-8"))["results"]["links"]
     draw(links, figure)
     figure.savefig(HERE / "speed.png", dpi=150, metadata={"Description": json.dumps(drawn(links))})

@@ -28,7 +28,8 @@ def readme() -> str:
 
 def test_lockstep_with_longer_rounds_over_4g(readme):
     measured = results("network")["links"]["4g"]["systems"]
-    assert f"with 16 levels they reach {measured['lock-step moa, long']['tokens_per_second']:.0f} tokens/s" in readme
+    longest = measured["lock-step moa, long"]["tokens_per_second"]
+    assert f"with 48 levels, with which they are fastest, they reach {longest:.0f} tokens/s" in readme
     assert f"cloud decoding reaches {measured['cloud decoding']['tokens_per_second']:.0f}" in readme
 
 
@@ -55,6 +56,17 @@ def test_speculation_beside_the_target_with_drafts_from_other_seeds(readme):
     runs = [over_speculation_at_the_server(f"network-seed-{seed}") for seed in (8, 9)]
     ranges = [" to ".join(sorted({f"{each[link]:.2f}" for each in runs})) for link in runs[0]]
     assert f"two other seeds it is {ranges[0]}, {ranges[1]} and {ranges[2]}" in readme
+
+
+def test_what_the_laptop_adds_to_a_server_that_drafts_during_its_passes(readme):
+    links = results("network")["links"]
+    alone, both = (
+        [links[link]["systems"][system]["tokens_per_second"] for link in ("5g", "4g", "satellite")]
+        for system in ("server-side, overlapped", "auto")
+    )
+    assert f"it has {alone[0]:.0f}, {alone[1]:.0f} and {alone[2]:.0f} tokens/s" in readme
+    times = [f"{with_laptop / without:.2f}" for with_laptop, without in zip(both, alone, strict=True)]
+    assert f"the laptop makes that {times[0]}, {times[1]} and {times[2]} times as many" in readme
 
 
 def test_speculation_beside_the_target(readme):

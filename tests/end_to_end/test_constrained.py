@@ -1,6 +1,8 @@
 """Constrained answers are the target's own under the same masks, whatever was drafted; forced tokens cost no pass."""
 
+import asyncio
 import json
+import time
 
 import numpy as np
 import pytest
@@ -129,6 +131,26 @@ async def test_an_answer_that_another_server_goes_on_with_is_the_same(setting):
             session.lost()
             opening = session.reopen()
     assert tuple(session.answer) == setting.truth(constraint)
+
+
+LATE = "start: T\nT: /[a-z]{40}/ (" + " & ".join(f"/(.*a.{{{place}}}b.*)?/" for place in range(1, 24)) + ")"
+"""Compiled in a millisecond; what may follow some 30 letters would take half a minute to find out."""
+
+
+@pytest.mark.parametrize("kind", ["none", "independent"])
+async def test_a_constraint_that_takes_too_long_in_mid_answer_ends_that_answer_alone(setting, kind):
+    """Passes wait for what may follow, and so does a drafter."""
+    began, server = time.process_time(), setting.server
+    late, other = Constraint(Grammar.LARK, LATE), CONSTRAINTS["regex"]
+    async with server.running(), server.converse(drafter_named(kind, setting)) as one, server.converse(None) as two:
+        failed, answer = await asyncio.gather(
+            one.answer(PROMPT, Settings(90, constraint=late), lambda *tokens: None),
+            two.answer(PROMPT, Settings(LENGTH, constraint=other), lambda *tokens: None),
+        )
+    assert failed.failure.startswith("the constraint is too complex to go on with this answer")
+    assert 0 < len(failed.tokens) < 40
+    assert answer.tokens == setting.truth(other)
+    assert time.process_time() - began < 10
 
 
 async def test_forced_tokens_need_no_pass(setting):

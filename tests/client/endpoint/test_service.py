@@ -1,5 +1,6 @@
 """What becomes of a request before any server is asked: real grammars and formats, and a client that reaches nobody."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,6 +107,23 @@ def test_a_text_with_a_token_that_the_target_has_no_logits_for_is_refused():
     ) as refused:
         asked.choices(read_chat(BODY, Sampling(seed=1)))
     assert (refused.value.fault.status, refused.value.fault.parameter) == (400, "messages")
+
+
+def test_a_schema_that_takes_too_long_to_compile_is_refused_and_others_are_not():
+    """A few hundred characters would take for ever."""
+    schema = {"type": "string", "allOf": [{"pattern": f"a.{{{place}}}b"} for place in range(1, 24)]}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    began, models = time.process_time(), SimpleNamespace(find=lambda _: service("hermes", NoPool()))
+    app = make_app(OpenAiPaths(models, Sampling(seed=0), dict).routes(), access_rules_for("127.0.0.1", None))
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        answer = client.post("/v1/chat/completions", json={**BODY, "response_format": form})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["type"]) == (400, "response_format", "invalid_request_error")
+    assert error["message"].startswith("the JSON schema for the answer takes too long or too much memory to compile; ")
+    assert time.process_time() - began < 5
+    form["json_schema"]["schema"] = {"type": "string", "allOf": [{"pattern": "^[a-z]+$"}, {"pattern": "b"}]}
+    (choice,) = choices({"response_format": form})
+    assert choice.options.constraint is not None
 
 
 def test_descriptions_do_not_count_in_schemas_of_strict_tools():

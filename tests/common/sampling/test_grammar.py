@@ -17,7 +17,7 @@ from common.models.tokenizer import plain_tokenizer
 from common.protocol.constraint import Grammar
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint
-from common.sampling.grammar import GrammarConstraint, Grammars
+from common.sampling.grammar import Grammars
 
 TARGET = shipped_family("demo").target
 TOKENIZER = load_tokenizer(TARGET)
@@ -174,23 +174,59 @@ def test_an_answer_goes_as_far_whatever_others_have_used_up():
     assert [farthest(shared(REPEATS)) for _ in range(3)] == [alone] * 3
 
 
-def test_a_parser_that_gives_up_says_so():
-    constraint = GrammarConstraint(Spent(), Spent, VOCABULARY, {END})
-    with pytest.raises(PeerError, match="too complex"):
-        constraint.allowed([])
+def test_a_parser_that_gives_up_says_so(grammars):
+    constraint = grammars(REPEATS)
+    for _ in range(2):
+        with pytest.raises(PeerError, match="too complex to go on"):
+            constraint.allowed(TOKENIZER("a" * 400, add_special_tokens=False)["input_ids"])
 
 
-class Spent:
-    """A matcher whose limits are used up."""
+WORDS = ["".join(map(chr, (97 + place % 26, 97 + place // 26 % 26, 97 + place // 676))) for place in range(3500)]
+LEGITIMATE = {
+    "thousands of words": {"enum": WORDS},
+    "nested objects": {
+        "type": "object",
+        "properties": {name: PERSON | {"properties": {**PERSON["properties"], name: PERSON}} for name in WORDS[:25]},
+        "required": WORDS[:25],
+    },
+    "dates and patterns": {
+        "type": "object",
+        "properties": {
+            "when": {"type": "string", "format": "date-time"},
+            "day": {"type": "string", "format": "date"},
+            "id": {"type": "string", "format": "uuid"},
+            "code": {"type": "string", "allOf": [{"pattern": "^[A-Z]{2}-[0-9]+$"}, {"pattern": "7"}, {"maxLength": 9}]},
+            "text": {"type": "string", "minLength": 20, "maxLength": 8000},
+        },
+        "required": ["when", "day", "id", "code", "text"],
+    },
+    "recursive definitions": {
+        "$defs": {
+            name: {
+                "type": "object",
+                "properties": {
+                    "name": {"enum": WORDS[:9]},
+                    "within": {
+                        "type": "array",
+                        "items": {"anyOf": [{"$ref": f"#/$defs/{each}"} for each in WORDS[:9]]},
+                    },
+                },
+                "required": ["name", "within"],
+            }
+            for name in WORDS[:9]
+        },
+        "$ref": f"#/$defs/{WORDS[0]}",
+    },
+}
 
-    def try_consume_tokens(self, tokens):
-        return 0
 
-    def is_error(self):
-        return True
-
-    def get_error(self):
-        return "lexer error: too many expressions constructed"
+@pytest.mark.parametrize("name", LEGITIMATE)
+def test_large_schemas_that_people_write_are_compiled(grammars, name):
+    constraint = grammars(Constraint(Grammar.JSON_SCHEMA, json.dumps(LEGITIMATE[name])))
+    text = TOKENIZER.decode([token for token in walk(constraint, random.Random(2), 400) if token != END])
+    assert text[:1] in ('"', "{")
+    if name == "thousands of words":
+        assert json.loads(text) in WORDS
 
 
 def test_a_grammar_that_leads_nowhere_is_not_called_too_complex(grammars):

@@ -1,0 +1,143 @@
+"""What constraints cost that are made to be costly, and that their processes end with what they are for."""
+
+import gc
+import json
+import random
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from common.protocol.constraint import Grammar
+from common.protocol.errors import PeerError
+from common.protocol.messages import Constraint
+from common.sampling.constraint_program import MEMORY_BYTES
+from common.sampling.grammar import MOST_KEPT, Grammars
+from tests.common.sampling.test_grammar import CONSTRAINTS, END, TOKENIZER, VOCABULARY, walk
+
+
+@pytest.fixture(scope="module")
+def grammars() -> Grammars:
+    return Grammars(TOKENIZER, VOCABULARY, {END})
+
+
+def patterns(count: int, form: str) -> list[str]:
+    """Patterns that have each a state of its own for whatever came before: all together double with every one."""
+    return [form % place for place in range(1, count + 1)]
+
+
+def all_of(count: int) -> Constraint:
+    schema = {"type": "string", "allOf": [{"pattern": each} for each in patterns(count, "a.{%d}b")]}
+    return Constraint(Grammar.JSON_SCHEMA, json.dumps(schema))
+
+
+LATE = Constraint(Grammar.LARK, f"start: T\nT: /[a-z]{{40}}/ ({' & '.join(patterns(23, '/(.*a.{%d}b.*)?/'))})")
+"""Compiled in a millisecond; a mask 30 tokens later takes the library half a minute."""
+
+COSTLY = {
+    "patterns of a schema": all_of(21),
+    "as many as fit": all_of(1300),
+    "patterns of properties": Constraint(
+        Grammar.JSON_SCHEMA,
+        json.dumps(
+            {
+                "allOf": [
+                    {"type": "object", "properties": {"p": {"type": "string", "pattern": each}}, "required": ["p"]}
+                    for each in patterns(30, "a.{%d}b")
+                ]
+            }
+        ),
+    ),
+    "a grammar's terminals": Constraint(Grammar.LARK, "start: T\nT: " + " & ".join(patterns(30, "/.*a.{%d}b.*/"))),
+    "a long regular expression": Constraint(Grammar.REGEX, "a?" * 16_000),
+}
+
+
+class Cost:
+    """What is taken meanwhile: seconds of a processor by this process, and bytes by its largest descendant."""
+
+    def __enter__(self):
+        self._process, self._began = psutil.Process(), time.process_time()
+        self.bytes, self._is_over = 0, threading.Event()
+        self._watching = threading.Thread(target=self._watch)
+        self._watching.start()
+        return self
+
+    def __exit__(self, *_):
+        self.seconds = time.process_time() - self._began
+        self._is_over.set()
+        self._watching.join()
+
+    def _watch(self):
+        while not self._is_over.wait(0.02):
+            for each in self._process.children(recursive=True):
+                with suppress(psutil.Error):
+                    self.bytes = max(self.bytes, each.memory_full_info().uss)
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_what_would_take_minutes_and_gigabytes_to_compile_is_refused(grammars, name):
+    assert len(COSTLY[name].text) <= 32_768
+    with Cost() as cost, pytest.raises(PeerError, match="takes too long or too much memory to compile; simplify it"):
+        grammars(COSTLY[name])
+    assert cost.seconds < 1
+    assert cost.bytes < 2 * MEMORY_BYTES
+    assert walk(grammars(CONSTRAINTS["person"]), random.Random(1))
+
+
+def test_a_mask_that_would_take_minutes_ends_that_constraint_alone(grammars):
+    """And is not tried again, since others wait for each."""
+    late, other = grammars(LATE), grammars(CONSTRAINTS["person"])
+    answer = TOKENIZER("xy" * 20, add_special_tokens=False)["input_ids"]
+    assert late.allowed([]).any()
+    with Cost() as cost, pytest.raises(PeerError, match="too complex to go on"):
+        late.allowed(answer)
+    assert cost.seconds < 1
+    assert cost.bytes < 2 * MEMORY_BYTES
+    began = time.monotonic()
+    for _ in range(50):
+        with pytest.raises(PeerError, match="too complex to go on"):
+            late.allowed(answer)
+    assert time.monotonic() - began < 2
+    assert walk(other, random.Random(1)) == walk(grammars(CONSTRAINTS["person"]), random.Random(1))
+    assert grammars(LATE).allowed([]).any()
+
+
+def descendants() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def test_processes_end_with_what_they_are_for():
+    """A few compiled constraints are kept, and as many as answers have."""
+    before = len(descendants())
+    grammars = Grammars(TOKENIZER, VOCABULARY, {END})
+    used = [grammars(Constraint(Grammar.REGEX, "a" * length)) for length in range(1, 2 * MOST_KEPT)]
+    assert len(descendants()) == before + 1 + len(used)
+    del used
+    until(lambda: len(descendants()) == before + 1 + MOST_KEPT)
+    del grammars
+    until(lambda: len(descendants()) == before)
+
+
+def until(is_so):
+    for _ in range(1000):
+        gc.collect()
+        if is_so():
+            return
+        time.sleep(0.01)
+    pytest.fail("it has not come")
+
+
+def test_after_its_processes_are_gone_constraints_are_compiled_anew():
+    others = descendants()
+    grammars = Grammars(TOKENIZER, VOCABULARY, {END})
+    before = grammars(CONSTRAINTS["regex"])
+    killed = [each for each in descendants() if each not in others]
+    for each in killed:
+        each.kill()
+    psutil.wait_procs(killed)
+    with pytest.raises(PeerError, match="too complex to go on"):
+        before.allowed([])
+    assert grammars(CONSTRAINTS["regex"]).allowed([]).any()

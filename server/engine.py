@@ -11,13 +11,13 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from typing import Protocol
 
 from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, FromClient
+from common.protocol.messages import Extend, FailureCode, FromClient, Open
 from common.protocol.scheduled_tokens import ScheduledTokens
 from server.fault_isolation import describe_error
 from server.options import Pace
@@ -94,6 +94,10 @@ class Engine:
         except PeerError as error:
             self.sessions.fail(listener, error)
         self._wake()
+
+    def preparing(self, listener: MessageSink, message: Open | Extend) -> AbstractContextManager[None]:
+        """As sessions have it, for work that a request needs before it is received."""
+        return self.sessions.preparing(listener, message, self._clock())
 
     def half_close(self, listener: MessageSink) -> None:
         """The client has closed its side of the stream, or its connection broke."""

@@ -8,16 +8,19 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from common.address import Address
 from common.protocol.checks import check_settings
+from common.protocol.constraint import AnswerConstraint
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, FailureCode, FromClient, Open
 from common.protocol.plain import plain
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.service import OutriderService
+from server.constraint_compiler import ConstraintCompiler, machine_of
 from server.engine import Engine
 from server.fault_isolation import describe_error
 from server.models.bundles import BundleStore
@@ -66,6 +69,7 @@ class Servicer(OutriderService):
         self._tokens = tokens
         self._first_frame_seconds = first_frame_seconds
         self._standing = standing
+        self._compiler = ConstraintCompiler()
 
     def describe(self, model: str) -> ServerDescription:
         target = self._by_model.get(model) if model else self._default
@@ -80,12 +84,12 @@ class Servicer(OutriderService):
 
     @asynccontextmanager
     async def generate(
-        self, messages: AsyncIterator[FromClient], metadata: CallMetadata
+        self, messages: AsyncIterator[FromClient], metadata: CallMetadata, peer: str
     ) -> AsyncGenerator[OutgoingQueue]:
         """One stream. When its context is left, its session is over or on lease."""
         # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)
-        stream = _Stream(OutgoingQueue(client or NOBODY), self._default.engine)
+        stream = _Stream(OutgoingQueue(client or NOBODY), self._default.engine, client or machine_of(peer))
         listening = asyncio.create_task(self._listen(messages, stream))
         try:
             yield stream.outgoing
@@ -102,11 +106,9 @@ class Servicer(OutriderService):
                         silence.reschedule(None)
                         if isinstance(message, Open):
                             stream.engine = self._engine_of(message.fingerprint)
-                    if isinstance(message, Open | Extend) and message.settings.constraint is not None:
-                        check_settings(message.settings)
-                        # Here, since compiling takes up to a second, and passes must not wait for it.
-                        await asyncio.to_thread(stream.engine.sessions.terms.constrain, message.settings.constraint)
+                    compiled = await self._compiled(stream, message)
                     stream.engine.receive(outgoing, message)
+                    del compiled  # which its session has now
             stream.engine.half_close(outgoing)
         except TimeoutError:
             stream.engine.fail(outgoing, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
@@ -116,6 +118,16 @@ class Servicer(OutriderService):
         except Exception as error:
             _log.error("a stream failed: %s", describe_error(error))
             stream.engine.fail(outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
+
+    async def _compiled(self, stream: "_Stream", message: FromClient) -> AnswerConstraint | None:
+        """The constraint of a request, without which its session would compile it while passes wait. None where there
+        is none. Raises PeerError."""
+        if not isinstance(message, Open | Extend) or message.settings.constraint is None:
+            return None
+        check_settings(message.settings)
+        work = partial(stream.engine.sessions.terms.constrain, message.settings.constraint)
+        with stream.engine.preparing(stream.outgoing, message):
+            return await self._compiler.compile(stream.caller, work)
 
     def _engine_of(self, fingerprint: str) -> Engine:
         """The default target's for a fingerprint of none, which its sessions refuse."""
@@ -128,3 +140,4 @@ class _Stream:
 
     outgoing: OutgoingQueue
     engine: Engine
+    caller: str  # the name of its token, or its machine

@@ -41,10 +41,10 @@ class OutriderService(ABC):
 
     @abstractmethod
     def generate(
-        self, messages: AsyncIterator[FromClient], metadata: CallMetadata
+        self, messages: AsyncIterator[FromClient], metadata: CallMetadata, peer: str
     ) -> AbstractAsyncContextManager[AsyncIterable[FromServer]]:
-        """One stream, of a call with that metadata: a context that gives the server's messages. `messages` ends where
-        the client closes its side, and raises PeerError at a malformed frame.
+        """One stream, of a call with that metadata over a connection with that address: a context that gives the
+        server's messages. `messages` ends where the client closes its side, and raises PeerError at a malformed frame.
 
         The stream lasts until the server's messages end; the context is left early where the client is gone. A client
         that has closed its side still gets its answer to the end, or a Failed where that would take another word
@@ -101,6 +101,6 @@ class _Servicer:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     async def generate(self, messages: AsyncIterator[FromClient], context: Any) -> None:
-        async with self._service.generate(messages, context.invocation_metadata()) as stream:
+        async with self._service.generate(messages, context.invocation_metadata(), context.peer()) as stream:
             async for message in stream:
                 await context.write(frame_from_server(message))

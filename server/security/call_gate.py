@@ -215,10 +215,11 @@ class _Call:
         self.is_over = True
 
     async def left_when_opened(self, requests: Any) -> AsyncIterator[Any]:
+        """A stream is opening until its Open has been dealt with, which may take time and memory of its own."""
         async for request in requests:
+            yield request
             if self.slot is not None and self.slot.kind is CallKind.OPENING:
                 self.leave()
-            yield request
 
     def _give_up(self, call_refusal: CallRefusal) -> None:
         self.given_up, self.slot = call_refusal, None

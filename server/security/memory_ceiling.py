@@ -4,6 +4,9 @@ from dataclasses import asdict, dataclass
 
 from common.counted import counted
 from common.rpc.channel import MAX_FROM_CLIENT_BYTES, METADATA_BYTES, UNREAD_BYTES
+from common.sampling.constraint_program import MEMORY_BYTES
+from common.sampling.grammar import MOST_KEPT
+from server.constraint_compiler import AT_ONCE
 from server.security.call_pools import LIMITS, CallKind
 
 _GB = 1e9
@@ -13,6 +16,9 @@ CONNECTION_BYTES = 64 * 1024
 
 _CALL_BYTES = 64 * 1024 + METADATA_BYTES + UNREAD_BYTES
 """Of one call whose messages nobody has read."""
+
+CONSTRAINT_BYTES = MEMORY_BYTES + 16 * 2**20
+"""Of the process of one constraint: its limit, and what it changes of what it shares with others."""
 
 _WAITING_FOR_A_REQUEST = tuple(kind for kind in CallKind if kind not in (CallKind.REFUSED, CallKind.ENDED))
 
@@ -59,12 +65,20 @@ class Ceiling:
         requests = sum(LIMITS[kind].calls for kind in _WAITING_FOR_A_REQUEST)
         return self.connections * CONNECTION_BYTES + self.calls * _CALL_BYTES + requests * MAX_FROM_CLIENT_BYTES
 
+    @property
+    def constraints(self) -> int:
+        """Constraints without a session: those that are being compiled, and the last ones."""
+        return AT_ONCE + MOST_KEPT * len(self.targets)
+
     def as_dict(self) -> dict[str, object]:
         """With the sums over all targets."""
         sums = {name: sum(getattr(target, name) for target in self.targets) for name in _SUMMED}
-        return {**asdict(self), **sums, "calls": self.calls, "strangers_bytes": self.strangers_bytes}
+        of_strangers = {"calls": self.calls, "strangers_bytes": self.strangers_bytes, "constraints": self.constraints}
+        return {**asdict(self), **sums, **of_strangers, "constraint_bytes": CONSTRAINT_BYTES}
 
     def __str__(self) -> str:
         targets = "; ".join(f"{target.model}: {target}" for target in self.targets)
         strangers = f"{self.strangers_bytes / _GB:.2g} GB for clients without one"
-        return f"{targets}; at most {counted(self.sessions, 'session')}, and {strangers}"
+        each, some = f"{CONSTRAINT_BYTES / _GB:.2g} GB for each constraint", f"{self.constraints} of them"
+        sessions = counted(self.sessions, "session")
+        return f"{targets}; at most {sessions}, and {strangers}; {each}, {some} without a session"

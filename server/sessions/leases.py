@@ -45,6 +45,10 @@ class Leases:
         else:
             entry.release()
 
+    def find(self, key: SessionKey) -> SessionEntry | None:
+        """The session that a client may resume; None where its lease has ended."""
+        return self._away.get(key, (0.0, None))[1]
+
     def take(self, key: SessionKey) -> SessionEntry | None:
         """The session that a client resumes; None where its lease has ended."""
         _, entry = self._away.pop(key, (0.0, None))

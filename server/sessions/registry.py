@@ -4,7 +4,8 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from common.protocol.checks import check_open
 from common.protocol.messages import Extend, Open
@@ -40,6 +41,7 @@ class SessionRegistry:
         self._terms = terms
         self._limits = limits
         self._prefixes = prefixes
+        self._quotas = quotas
         self._accounting = accounting
         self._admission = Admission(limits, terms.context, capacity, quotas, accounting.retry_after)
         self._peers = [] if peers is None else peers
@@ -69,6 +71,24 @@ class SessionRegistry:
         return [entry for entry in self.leases.entries if entry.awaits_first_pass]
 
     # Sessions that come.
+
+    @contextmanager
+    def preparing(self, listener: MessageSink, message: Open | Extend, now: float) -> Iterator[None]:
+        """Costly work that a request needs before it is received. Raises RefusalError where the client has used up its
+        quota, unless its answer merely goes on. Work that fails counts as a request, so that a quota bounds it."""
+        key = listener.client, message.session if isinstance(message, Open) else ""
+        known = self._entries.get(key) or self.leases.find(key)
+        if known is None or not isinstance(message, Open) or not known.session.resumes(message):
+            try:
+                self._quotas.check(listener.client, now)
+            except RefusalError as error:
+                self._accounting.refused(key[1], listener.client, error)
+                raise
+        try:
+            yield
+        except BaseException:
+            self._quotas.requested(listener.client, now)
+            raise
 
     def open(self, listener: MessageSink, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass

@@ -62,4 +62,5 @@ async def running(options: ServeOptions) -> AsyncIterator[Running]:
 
 async def new_session(connection: Connection) -> ClientSession:
     said = await connection.describe()
-    return ClientSession(uuid4().hex, Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes))
+    limits = Limits(said.fingerprint, said.vocab_size, said.context, said.max_nodes, lambda constraint: None)
+    return ClientSession(uuid4().hex, limits)

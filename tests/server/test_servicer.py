@@ -4,21 +4,37 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from typing import cast
+from weakref import WeakValueDictionary
 
 import pytest
 
 from common.address import Address
 from common.protocol.constraint import Constrain, no_constraints
 from common.protocol.errors import PeerError
-from common.protocol.messages import PROTOCOL_VERSION, Constraint, Failed, FailureCode, FromClient, Open, Settings
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    Constraint,
+    Failed,
+    FailureCode,
+    FromClient,
+    Open,
+    Opened,
+    Settings,
+)
 from common.protocol.terms import Terms
 from common.rpc.description import ServerDescription
 from server.engine import Engine
 from server.models.bundles import BundleStore
 from server.options import Pace
+from server.refusal import RefusalReason
+from server.security.tokens import NOBODY
 from server.servicer import Servicer, Standing
+from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.fake_target import VOCAB, FakeTarget
+
+PEER = "ipv4:127.0.0.1:5"
 
 
 async def silence() -> AsyncGenerator[FromClient]:
@@ -37,22 +53,26 @@ class FakeServed:
     description: ServerDescription
 
 
-def make_servicer(standing: Callable[[], Standing] = Standing, constrain: Constrain = no_constraints) -> Servicer:
+def make_servicer(
+    standing: Callable[[], Standing] = Standing,
+    constrain: Constrain = no_constraints,
+    quotas: Quotas = Quotas({}),  # noqa: B008
+) -> Servicer:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", constrain)
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), FakeTarget(), Pace())
+    engine = Engine(Sessions(terms, ServingLimits(4, 64, 60.0), 500, quotas), FakeTarget(), Pace())
     description = ServerDescription(1, "0", "model", "f", VOCAB, 400, 64, (), (), (), ())
     return Servicer([FakeServed(engine, description)], BundleStore(()), first_frame_seconds=0.01, standing=standing)
 
 
 async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
-    async with make_servicer().generate(silence(), ()) as stream:
+    async with make_servicer().generate(silence(), (), PEER) as stream:
         (failed,) = [message async for message in stream]
     assert isinstance(failed, Failed)
     assert failed.message == "no Open came within 0.01 seconds"
 
 
 async def test_a_stream_that_ends_before_it_begins_ends_without_a_word() -> None:
-    async with make_servicer().generate(nothing(), ()) as stream:
+    async with make_servicer().generate(nothing(), (), PEER) as stream:
         assert [message async for message in stream] == []
 
 
@@ -76,6 +96,11 @@ class Refusing:
             raise PeerError("it cannot be compiled", FailureCode.INVALID)
 
 
+async def opening(constraint: Constraint, session: str = "a session's name") -> AsyncGenerator[FromClient]:
+    yield Open(PROTOCOL_VERSION, "f", session, 0, (1, 2), 2, Settings(5, constraint=constraint))
+    await asyncio.Event().wait()
+
+
 @pytest.mark.parametrize(
     ("constraint", "message", "compiled"),
     [
@@ -86,14 +111,69 @@ class Refusing:
 async def test_constraints_are_compiled_beside_the_passes_and_only_what_may_be(
     constraint: Constraint, message: str, compiled: int
 ) -> None:
-    async def opening() -> AsyncGenerator[FromClient]:
-        settings = Settings(5, constraint=constraint)
-        yield Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, settings)
-        await asyncio.Event().wait()
-
     refusing = Refusing()
-    async with make_servicer(constrain=refusing).generate(opening(), ()) as stream:
+    async with make_servicer(constrain=refusing).generate(opening(constraint), (), PEER) as stream:
         (failed,) = [each async for each in stream]
     assert isinstance(failed, Failed)
     assert (failed.message, len(refusing.threads)) == (message, compiled)
     assert threading.main_thread() not in refusing.threads
+
+
+def few(requests: int) -> Quotas:
+    """Of clients without a token."""
+    return Quotas({NOBODY: Allowance(requests_per_minute=requests)})
+
+
+async def test_constraints_that_cannot_be_compiled_use_the_quota_up_and_then_nothing_is_compiled() -> None:
+    refusing = Refusing()
+    servicer, told = make_servicer(constrain=refusing, quotas=few(3)), list[str]()
+    for _ in range(6):
+        async with servicer.generate(opening(Constraint("regex", "(")), (), PEER) as stream:
+            (failed,) = [each async for each in stream]
+        assert isinstance(failed, Failed)
+        told.append(failed.code)
+    assert told == [FailureCode.INVALID] * 3 + [FailureCode.QUOTA] * 3
+    assert len(refusing.threads) == 3
+    assert servicer._default.engine.counters.refused == {RefusalReason.QUOTA_REQUESTS: 3}
+
+
+async def test_an_answer_goes_on_where_the_quota_is_used_up() -> None:
+    """Its stream has broken; the client asks for nothing new."""
+    compiled = list[Constraint]()
+
+    def constrain(constraint: Constraint | None) -> None:
+        if constraint is not None and threading.current_thread() is not threading.main_thread():
+            compiled.append(constraint)
+
+    servicer = make_servicer(constrain=constrain, quotas=few(1))
+    for _ in range(2):
+        async with servicer.generate(opening(Constraint("regex", "a")), (), PEER) as stream:
+            assert isinstance(await anext(aiter(stream)), Opened)
+    async with servicer.generate(opening(Constraint("regex", "b"), "another session's"), (), PEER) as stream:
+        (failed,) = [each async for each in stream]
+    assert isinstance(failed, Failed)
+    assert failed.code is FailureCode.QUOTA
+    assert [each.text for each in compiled] == ["a", "a"]
+
+
+class Kept:
+    """A constraint that somebody must keep, or it is compiled again."""
+
+
+async def test_what_is_compiled_is_there_until_its_session_has_it() -> None:
+    kept = WeakValueDictionary[str, Kept]()
+    in_passes_thread = list[bool]()
+
+    def constrain(constraint: Constraint | None) -> Kept | None:
+        if constraint is None:
+            return None
+        found = kept.get(constraint.text)
+        if found is None:
+            in_passes_thread.append(threading.current_thread() is threading.main_thread())
+            found = kept[constraint.text] = Kept()
+        return found
+
+    servicer = make_servicer(constrain=cast(Constrain, constrain))
+    async with servicer.generate(opening(Constraint("regex", "a")), (), PEER) as stream:
+        assert isinstance(await anext(aiter(stream)), Opened)
+    assert in_passes_thread == [False]

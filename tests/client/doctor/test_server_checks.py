@@ -45,7 +45,7 @@ class Server(OutriderService):
     async def fetch(self, request: FileRequest) -> AsyncGenerator[bytes]:
         yield CONTENT[request.offset :]
 
-    def generate(self, messages: Any, metadata: Any) -> AsyncGenerator[Any]:
+    def generate(self, messages: Any, metadata: Any, peer: str) -> AsyncGenerator[Any]:
         raise NotImplementedError
 
 

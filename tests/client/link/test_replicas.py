@@ -48,7 +48,7 @@ class Described(OutriderService):
     def fetch(self, request):
         raise NotImplementedError
 
-    def generate(self, messages, metadata):
+    def generate(self, messages, metadata, peer):
         raise NotImplementedError
 
     async def begin(self) -> None:

@@ -129,7 +129,7 @@ class Recording(OutriderService):
         raise NotImplementedError
 
     @asynccontextmanager
-    async def generate(self, messages, metadata):
+    async def generate(self, messages, metadata, peer):
         self.sessions.append(dict(metadata).get(SESSION_HEADER))
         yield ended(messages)
 

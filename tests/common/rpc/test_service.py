@@ -30,7 +30,7 @@ class Endless(OutriderService):
 
     @asynccontextmanager
     async def generate(
-        self, messages: AsyncIterator[FromClient], metadata: CallMetadata
+        self, messages: AsyncIterator[FromClient], metadata: CallMetadata, peer: str
     ) -> AsyncGenerator[AsyncIterator[FromServer]]:
         try:
             yield openings()
@@ -46,6 +46,9 @@ class Unread:
 
     def invocation_metadata(self) -> CallMetadata:
         return ()
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:5"
 
     async def write(self, _: Any) -> None:
         self.is_writing.set()

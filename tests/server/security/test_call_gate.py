@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common.bundle import BundleManifest
-from common.protocol.messages import Opened, Settings
+from common.protocol.messages import Constraint, Opened, Settings
 from common.rpc.description import FileRequest
 from common.rpc.stub import connect
 from server import assembly
+from server.constraint_compiler import ConstraintCompiler
 from server.security.call_gate import CallGate
 from server.security.call_pools import LIMITS, CallKind, CallPools, CallRefusal
 from tests.hostile.calls import HOSTILE_CALLS, HostileCall
@@ -134,6 +136,33 @@ async def test_who_lets_the_server_wait_is_left(kind: str, target: Path, hurried
 def _calls_at_work() -> int:
     """The tasks that gRPC runs for calls."""
     return sum("schedule_rpc" in str(task.get_coro()) for task in asyncio.all_tasks())
+
+
+async def test_a_stream_is_opening_until_its_constraint_is_compiled(
+    target: Path, pools: CallPools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a client could have any number of them wait for that."""
+    goes_on, compiling = asyncio.Event(), asyncio.Event()
+    compile_ = ConstraintCompiler.compile
+
+    async def later(*asked: Any) -> Any:
+        compiling.set()
+        await goes_on.wait()
+        return await compile_(*asked)
+
+    monkeypatch.setattr(ConstraintCompiler, "compile", later)
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        session, stream = await new_session(connection), connection.generate()
+        stream.send(session.open([5, 6], Settings(4, constraint=Constraint("regex", "a+"))))
+        async with asyncio.timeout(60):
+            await compiling.wait()
+            await asyncio.sleep(_SOON)
+            assert pools.held(CallKind.OPENING) == 1
+            goes_on.set()
+            assert isinstance(await stream.receive(), Opened)
+            while pools.held(CallKind.OPENING):
+                await asyncio.sleep(0.01)
+        stream.close()
 
 
 async def _all_gone(pools: CallPools) -> None:

@@ -24,6 +24,8 @@ def test_it_says_what_each_target_takes_and_sums_it_for_machines() -> None:
     told, figures = str(CEILING), CEILING.as_dict()
     assert told.startswith("one: 1 GB of K/V for 32768 tokens, 2 GB of weights, 12 answers at a time; ")
     assert "; two: 0.5 GB of K/V for 8192 tokens, 2 GB of weights" in told
-    assert told.endswith(f"; at most 16 sessions, and {CEILING.strangers_bytes / 1e9:.2g} GB for clients without one")
+    assert f"; at most 16 sessions, and {CEILING.strangers_bytes / 1e9:.2g} GB for clients without one; " in told
+    assert told.endswith("; 0.084 GB for each constraint, 10 of them without a session")
+    assert (figures["constraints"], figures["constraint_bytes"]) == (10, 80 * 2**20)
     assert (figures["weights_bytes"], figures["cache_tokens"], figures["sessions"]) == (4 * 10**9, 40960, 16)
     assert [target["cache_tokens"] for target in figures["targets"]] == [32768, 8192]  # type: ignore[attr-defined]

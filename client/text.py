@@ -171,7 +171,8 @@ def decode(tokenizer: "Tokenizer", tokens: Sequence[int], context: int = 0) -> s
 
 def before_answer(tokenizer: "Tokenizer", prompt: SplitPrompt) -> Sequence[int]:
     """The prompt's last tokens, behind which its answer is decoded: several decoders strip a blank at the start of a
-    text. None where a template ends the prompt: its answer is a text of its own, which goes into the template again."""
+    text. Empty where a template ends the prompt: its answer is a text of its own, which goes into the template
+    again."""
     last = prompt.tokens[-_CONTEXT_TOKENS:] if prompt.is_raw else ()
     for start in range(len(last) - 1, -1, -1):
         text = decode(tokenizer, last[start:])

@@ -106,7 +106,9 @@ class Servicer(OutriderService):
                         silence.reschedule(None)
                         if isinstance(message, Open):
                             stream.engine = self._engine_of(message.fingerprint)
-                    compiled = await self._compiled(stream, message)
+                    compiled = None
+                    if isinstance(message, Open | Extend) and message.settings.constraint is not None:
+                        compiled = await self._compiled(stream, message)
                     stream.engine.receive(outgoing, message)
                     del compiled  # which its session has now
             stream.engine.half_close(outgoing)
@@ -119,11 +121,9 @@ class Servicer(OutriderService):
             _log.error("a stream failed: %s", describe_error(error))
             stream.engine.fail(outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
 
-    async def _compiled(self, stream: "_Stream", message: FromClient) -> AnswerConstraint | None:
-        """The constraint of a request, without which its session would compile it while passes wait. None where there
-        is none. Raises PeerError."""
-        if not isinstance(message, Open | Extend) or message.settings.constraint is None:
-            return None
+    async def _compiled(self, stream: "_Stream", message: Open | Extend) -> AnswerConstraint | None:
+        """The constraint of a request, without which its session would compile it while passes wait. Raises
+        PeerError."""
         check_settings(message.settings)
         work = partial(stream.engine.sessions.terms.constrain, message.settings.constraint)
         with stream.engine.preparing(stream.outgoing, message):

@@ -22,7 +22,7 @@ SECRETS: Mapping[str, tuple[str, re.Pattern[str]]] = {
     "token": ("token", re.compile("")),
     "fleet-store": ("store's password", re.compile(r"//[^/]*:[^/]*@|[?&]password=")),
 }
-"""Options whose values are never shown: the secret that one may hold, and what a value has that does hold it."""
+"""Options whose values are never shown. For each: its secret in words, and a pattern found in values that hold it."""
 
 ALIASES, PRESETS = "aliases", "presets"
 """The tables of sets of options in the file."""

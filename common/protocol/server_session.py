@@ -244,7 +244,7 @@ class ServerSession:
             end = path[-1] + 1 if path else 0
             self.acceptance.nodes_judged(len(path), missed=end in scheduled.verify_input.parents)
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id, tuple(logprobs[:kept]))
-        self._unacknowledged.add(commit)
+        self._unacknowledged.kept.append(commit)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return PassResult(True, nodes_kept, replies, len(path))
 

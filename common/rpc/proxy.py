@@ -17,8 +17,8 @@ _DEFAULT_PORT = 443
 def proxy_to(address: Address) -> Address | None:
     """The proxy by which gRPC reaches a server, None where it dials the server itself. What is on this machine is
     dialled itself (`connect`)."""
-    named = next((os.environ[name] for name in _PROXIES if os.environ.get(name)), "")
-    exceptions = next((os.environ[name] for name in _EXCEPTIONS if os.environ.get(name)), "")
+    named = next((os.environ[name] for name in _PROXIES if name in os.environ), "")  # an empty one means none
+    exceptions = next((os.environ[name] for name in _EXCEPTIONS if name in os.environ), "")
     try:
         parts = urlsplit(named)
         proxy = Address(parts.hostname or "", parts.port or _DEFAULT_PORT)

@@ -63,12 +63,10 @@ class GenerateStream:
         self._bytes_up = 0
         self._bytes_down = 0
         self._state_bytes: Counter[str] = Counter()
-        self._outgoing: asyncio.Queue[pb.ClientFrame] = asyncio.Queue()
-        self._writer = asyncio.create_task(self._write())
-
-    def send(self, message: FromClient) -> None:
+        self._outgoing: asyncio.Queue[FromClient] = asyncio.Queue()
+        self.send = self._outgoing.put_nowait
         """Never waits; messages leave in order. What a broken stream does not take is dropped: `receive` reports it."""
-        self._outgoing.put_nowait(frame_from_client(message))
+        self._writer = asyncio.create_task(self._write())
 
     @property
     def traffic(self) -> Traffic:
@@ -124,7 +122,7 @@ class GenerateStream:
         # Reading fails by the same fault, and reports it.
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             while True:
-                frame = await self._outgoing.get()
+                frame = frame_from_client(await self._outgoing.get())
                 self._bytes_up += frame.ByteSize() + PREFIX_BYTES  # first: a long frame is long under way
                 await self._call.write(frame)
 

@@ -13,7 +13,7 @@ from common.sampling import constraint_program
 from common.sampling.constraint_program import ask
 
 _PATIENCE_S = 60.0
-"""For a reply: processes that are busy have ended long before, even on a machine that is."""
+"""For a reply, in seconds. A process that computes too long has been ended well before, even on a busy machine."""
 
 
 class GoneError(Exception):

@@ -42,6 +42,9 @@ MEMORY_BYTES = 64 << 20
 _MOST_PLACES = 64
 """Answers whose places are kept. Of any other one all tokens are read again, a million a second."""
 
+_MOST_TOKENS = 100_000
+"""Of all answers whose places are kept, at some 150 bytes each: they share `MEMORY_BYTES`."""
+
 _DONE, _FAULT = b"+", b"-"
 _LENGTH = struct.Struct("!I")
 
@@ -133,9 +136,13 @@ class Answers:
         if bits is None:
             raise FaultError(place.matcher.get_error())
         self._places[number] = place
-        if len(self._places) > _MOST_PLACES:
+        while len(self._places) > 1 and self._are_too_many():
             self._places.popitem(last=False)
         return bits or self._end_bits
+
+    def _are_too_many(self) -> bool:
+        tokens = sum(len(place.tokens) for place in self._places.values())
+        return len(self._places) > _MOST_PLACES or tokens > _MOST_TOKENS
 
     def _behind(self, place: _Place, answer: "array[int]") -> int | None:
         """None where the parser gives up; nothing behind what the constraint forbids."""

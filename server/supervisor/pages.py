@@ -53,7 +53,7 @@ def load_of(pages: Mapping[int, list[Metric]]) -> Load:
         running=round(sum(sum(_values(page, _RUNNING)) for page in samples.values())),
         waiting=sum(waiting.values()),
         longest_wait_s=max((each for wait in waits.values() for each in wait), default=0.0),
-        untold=sum(count for number, count in waiting.items() if not waits[number]),
+        waiting_of_unknown_age=sum(count for number, count in waiting.items() if not waits[number]),
         refused=round(sum(refused)),
     )
 

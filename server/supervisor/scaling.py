@@ -40,7 +40,7 @@ class Load:
     running: int = 0
     waiting: int = 0
     longest_wait_s: float = 0.0
-    untold: int = 0
+    waiting_of_unknown_age: int = 0
     refused: int = 0
 
 
@@ -55,7 +55,7 @@ class Scaling:
     since_s: float = 0.0
     refusing_since_s: float | None = None
     refused_s: float = 0.0
-    untold_since_s: float | None = None
+    unknown_age_since_s: float | None = None
     idle_since_s: float | None = None
 
     def after(self, load: Load, bounds: Bounds, replicas: int, now: float) -> tuple["Scaling", int]:
@@ -64,16 +64,16 @@ class Scaling:
         if replicas < (fewest := min(bounds.least, bounds.most)):  # as some have failed for good
             return Scaling(load.refused), fewest
         seen = self._seen(load, replicas, now)
-        waited_s = max(load.longest_wait_s, _seconds(seen.untold_since_s, now))
+        waited_s = max(load.longest_wait_s, _seconds(seen.unknown_age_since_s, now))
         is_refusing = seen.refused_s == now and _seconds(seen.refusing_since_s, now) >= UP_AFTER_S
         # What has waited since before the last replica came does not call for the next one at once.
         is_waiting = min(waited_s, now - seen.since_s) >= UP_AFTER_S
         if (is_waiting or is_refusing) and replicas < bounds.most:
             return Scaling(load.refused), replicas + 1
         has_room = load.running + load.waiting <= _SUPERFLUOUS * bounds.places * (replicas - 1)
-        is_prompt = waited_s < _SUPERFLUOUS * UP_AFTER_S and seen.refusing_since_s is None
+        waits_are_short = waited_s < _SUPERFLUOUS * UP_AFTER_S and seen.refusing_since_s is None
         idle_since_s = now if seen.idle_since_s is None else seen.idle_since_s
-        seen = replace(seen, idle_since_s=idle_since_s if has_room and is_prompt else None)
+        seen = replace(seen, idle_since_s=idle_since_s if has_room and waits_are_short else None)
         if _seconds(seen.idle_since_s, now) >= DOWN_AFTER_S and replicas > bounds.least:
             return Scaling(load.refused), replicas - 1
         return seen, replicas
@@ -81,8 +81,12 @@ class Scaling:
     def _seen(self, load: Load, replicas: int, now: float) -> "Scaling":
         # With another number, as after a failure, it is another question whether one is superfluous.
         known = self if replicas == self.replicas else replace(self, replicas=replicas, since_s=now, idle_since_s=None)
-        untold_since_s = now if known.untold_since_s is None else known.untold_since_s
-        seen = replace(known, refused=load.refused, untold_since_s=untold_since_s if load.untold else None)
+        unknown_age_since_s = now if known.unknown_age_since_s is None else known.unknown_age_since_s
+        seen = replace(
+            known,
+            refused=load.refused,
+            unknown_age_since_s=unknown_age_since_s if load.waiting_of_unknown_age else None,
+        )
         if load.refused > self.refused:
             since_s = now if self.refusing_since_s is None else self.refusing_since_s
             return replace(seen, refusing_since_s=since_s, refused_s=now)

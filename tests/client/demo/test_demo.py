@@ -25,7 +25,9 @@ class FakeSystem:
     """In real time on a machine that is too busy for the stated costs."""
 
     tokens: tuple[int, ...]
-    client = SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda tokens, **_: ""))
+    client = SimpleNamespace(
+        tokenizer=SimpleNamespace(decode=lambda tokens, **_: ""), description=SimpleNamespace(end_tokens=(0,))
+    )
     server = SimpleNamespace(summary=lambda: counted(overrun=LATE))
 
     async def ask(self, prompt, watch):

@@ -23,7 +23,7 @@ def commit(start: int, end: int) -> Commit:
 def kept(*commits: Commit) -> UnacknowledgedCommits:
     unacknowledged = UnacknowledgedCommits()
     for each in commits:
-        unacknowledged.add(each)
+        unacknowledged.kept.append(each)
     return unacknowledged
 
 
@@ -41,7 +41,7 @@ def test_what_a_client_has_of_a_commit_is_not_repeated():
 def test_what_was_acknowledged_is_forgotten():
     unacknowledged = kept(commit(8, 10), commit(10, 11))
     unacknowledged.acknowledge(10)
-    unacknowledged.add(commit(11, 16))
+    unacknowledged.kept.append(commit(11, 16))
     assert unacknowledged.repeated(0, 10, TOKENS) == (commit(10, 11), commit(11, 16))
     # An Open that comes late may know less; what it lacks is there all the same, without what is forgotten.
     assert unacknowledged.repeated(0, 7, TOKENS)[0] == replace(commit(7, 10), logprobs=())

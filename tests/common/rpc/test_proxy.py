@@ -17,6 +17,8 @@ PROXY = Address("proxy", 3128)
         ({"http_proxy": "http://name:secret@proxy:3128/"}, PROXY),
         ({"http_proxy": "http://other:1", "https_proxy": "http://proxy:3128"}, PROXY),
         ({"https_proxy": "http://other:1", "grpc_proxy": "http://proxy:3128"}, PROXY),
+        ({"grpc_proxy": "", "https_proxy": "http://proxy:3128"}, None),
+        ({"http_proxy": "http://proxy:3128", "no_proxy": "example.org", "no_grpc_proxy": ""}, PROXY),
         ({"http_proxy": "http://proxy"}, Address("proxy", 443)),
         ({"http_proxy": "socks5://proxy:3128"}, None),
         ({"http_proxy": "http://proxy:none"}, None),

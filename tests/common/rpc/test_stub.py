@@ -53,14 +53,6 @@ async def test_draft_state_is_counted_by_kind_within_all_that_came_down():
     stream.close()
 
 
-async def test_what_cannot_be_sent_is_told_to_its_sender():
-    """The task that writes would end by it, and nothing be sent any more."""
-    stream = GenerateStream(Call, "somewhere")
-    with pytest.raises(ValueError, match="out of range"):
-        stream.send(Ping(1 << 70))
-    stream.close()
-
-
 async def test_a_stream_begins_when_something_is_said_on_it():
     """A server does not wait long for the first frame of a stream."""
     begun = []

@@ -141,3 +141,17 @@ def test_after_its_processes_are_gone_constraints_are_compiled_anew():
     with pytest.raises(PeerError, match="too complex to go on"):
         before.allowed([])
     assert grammars(CONSTRAINTS["regex"]).allowed([]).any()
+
+
+def test_many_long_answers_under_one_constraint_do_not_end_each_other() -> None:
+    """Each is followed in the same process, which has so much memory for all of them."""
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}}
+    schema = {"type": "array", "items": {**item, "required": ["name", "n"], "additionalProperties": False}}
+    follow = Grammars(TOKENIZER, VOCABULARY, {END})
+    constraint = Constraint(Grammar.JSON_SCHEMA, json.dumps(schema))
+    answer = TOKENIZER.encode("[" + ", ".join(['{"name": "ab", "n": 1}'] * 900))
+    for _ in range(45):
+        followed = follow(constraint)
+        assert followed is not None
+        allowed = followed.allowed(answer).nonzero()[0].tolist()
+        assert END not in allowed, "it goes on with an item or ends the array"

@@ -48,13 +48,13 @@ def test_one_page_has_each_metric_once_and_each_replica_s_samples() -> None:
 
 
 def test_the_load_is_that_of_all_targets_of_all_replicas_and_quotas_are_no_want_of_room() -> None:
-    assert load_of(PAGES) == Load(running=9, waiting=4, longest_wait_s=4.0, untold=0, refused=10)
+    assert load_of(PAGES) == Load(running=9, waiting=4, longest_wait_s=4.0, waiting_of_unknown_age=0, refused=10)
     assert load_of({}) == Load()
 
 
 def test_a_replica_of_an_older_version_does_not_say_how_long_its_answers_wait() -> None:
     older = "".join(line for line in PAGE.format(running=3).splitlines(keepends=True) if "longest_wait" not in line)
-    assert load_of({**PAGES, 3: parsed(older)}) == Load(13, 6, longest_wait_s=4.0, untold=2, refused=15)
+    assert load_of({**PAGES, 3: parsed(older)}) == Load(13, 6, longest_wait_s=4.0, waiting_of_unknown_age=2, refused=15)
 
 
 def test_what_is_no_page_is_refused() -> None:

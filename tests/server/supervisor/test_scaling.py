@@ -10,7 +10,7 @@ from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds, Load, Sc
 
 BOUNDS = Bounds(1, 4, places=10)
 IDLE, BUSY = Load(), Load(running=16)
-UNTOLD = Load(running=20, waiting=3, untold=3)
+UNTOLD = Load(running=20, waiting=3, waiting_of_unknown_age=3)
 
 
 def waiting(seconds: float) -> Load:

@@ -105,7 +105,7 @@ def test_its_answers_are_the_targets(tmp_path, target, text, kind):
     proposed = set()
 
     class Watched:
-        state = drafter.state
+        state, expansion = drafter.state, drafter.expansion
 
         def draft(self, view, states=()):
             proposals = drafter.draft(view, states)

@@ -36,6 +36,7 @@ _CONTEXT = 4096
 _K_V_TOKENS = 1_000_000
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _APART = 7  # answers between those of two clients
+SETTLE_S = 4.0
 _MAX_SESSIONS = 4096  # enough that only the number of answers at a time is limited
 
 
@@ -59,13 +60,12 @@ class ReplicaSystem:
 class ReplicaLoad:
     """Clients that are always being answered: each asks again as soon as its answer has ended, over the next of
     `links`. They begin within `begin_s`, in the middle of answers, of which what is behind them is read as prompts;
-    `settle_s` later, when the passes have caught up with these, commits are counted for `seconds`."""
+    `SETTLE_S` later, when the passes have caught up with these, commits are counted for `seconds`."""
 
     clients: int
     links: Sequence[LinkProfile]
     seconds: float
     begin_s: float = 0.6
-    settle_s: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Clients:
         self._replay = replay
         self._system = system
         self._load = load
-        counted_s = load.begin_s + load.settle_s
+        counted_s = load.begin_s + SETTLE_S
         self._ends_s = counted_s + load.seconds
         self._gaps = GapRecorder(counted_s)
         self._refused = 0

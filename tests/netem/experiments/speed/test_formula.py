@@ -16,7 +16,8 @@ from tests.families import make_checkpoint
 from tests.netem.experiments.one_device.folder import make_folder
 from tests.netem.experiments.one_device.running import run_quick
 
-TOKENS = 33  # of 9, one draft that is refused leaves a chain of three outside the tolerance
+TOKENS = 97
+"""Of 33, two refused drafts, which each run draws anew, can leave a chain of three outside the tolerance."""
 SHARP = 0.05
 
 
@@ -82,7 +83,7 @@ async def test_a_draft_that_is_the_target_fills_every_chain(folder, monkeypatch)
         assert row["acceptance_rate"] == pytest.approx(1, abs=0.15)
         assert row["accept_length"]["value"] == pytest.approx(row["chain"] + 1, rel=0.25)
         assert row["accept_length_over_predicted"] == pytest.approx(1, rel=0.2)
-        assert row["speed_up_over_predicted"] == pytest.approx(1, rel=0.3)  # two messages a round, which no formula has
+        assert row["speed_up_over_predicted"] == pytest.approx(1, rel=0.2)
         assert row["predicted_speed_up"] == pytest.approx(row["predicted_accept_length"] / (1 + row["chain"] / 6))
 
 

@@ -61,19 +61,26 @@ class Apps:
     async def _ask(self, client: openai.AsyncOpenAI, request: AppRequest, dice: random.Random) -> None:
         leaves_after = dice.randrange(1, 8) if dice.random() < _LEAVING_SHARE else None
         is_whole = leaves_after is None and dice.random() < _UNSTREAMED_SHARE
+        has_left = False
         try:
-            text = await self._whole(client, request) if is_whole else await self._read(client, request, leaves_after)
+            if is_whole:
+                text = await self._whole(client, request)
+            else:
+                text, has_left = await self._read(client, request, leaves_after)
         except openai.OpenAIError as error:
             self._judged(FAILED, f"{type(error).__name__}: {error}")
             return
-        if leaves_after is not None and request.text.startswith(text):
+        if has_left and request.text.startswith(text):
             self._judged(LEFT)
         elif text == request.text:
             self._judged(IDENTICAL)
         else:
             self._judged(DIFFERENT, f"{text!r} instead of {request.text!r}")
 
-    async def _read(self, client: openai.AsyncOpenAI, request: AppRequest, leaves_after: int | None) -> str:
+    async def _read(
+        self, client: openai.AsyncOpenAI, request: AppRequest, leaves_after: int | None
+    ) -> tuple[str, bool]:
+        """What it read, and whether it left: an answer that ends before that is judged as a whole one."""
         began_s, text, chunks = time.monotonic(), "", 0
         async with await client.chat.completions.create(**request.body, stream=True) as stream:
             async for chunk in stream:
@@ -83,8 +90,8 @@ class Apps:
                 text += piece or ""
                 chunks += bool(piece)
                 if chunks == leaves_after:
-                    break
-        return text
+                    return text, True
+        return text, False
 
     @staticmethod
     async def _whole(client: openai.AsyncOpenAI, request: AppRequest) -> str:

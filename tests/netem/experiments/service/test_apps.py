@@ -28,12 +28,13 @@ async def answer(request):
     asked = await request.json()
     if asked.get("user") == "refuse":
         return JSONResponse({"error": {"message": "no"}}, 400)
+    sent = [] if asked.get("user") == "end at once" else TEXT.split(" ")
     if not asked.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
         return JSONResponse({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
 
     async def words():
-        for word in TEXT.split(" "):
+        for word in sent:
             yield chunk(word if word == "one" else f" {word}")
         yield "data: [DONE]\n\n"
 
@@ -79,6 +80,11 @@ async def test_another_text_is_different_even_where_it_was_left():
     apps = await judged(AppRequest(BODY, "something else"))
     assert set(apps.verdicts) == {DIFFERENT}
     assert apps.verdicts == Counter({DIFFERENT: len(apps.troubles)})
+
+
+async def test_an_answer_that_ends_too_early_was_not_left_by_its_app():
+    apps = await judged(AppRequest({**BODY, "user": "end at once"}, TEXT))
+    assert set(apps.verdicts) == {IDENTICAL, DIFFERENT}, "identical where it is not streamed"
 
 
 async def test_what_is_refused_has_failed():

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from statistics import median
 from typing import Any
 
@@ -144,8 +145,9 @@ def _row(link: str, name: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def _outage(measured: Measured, name: str, broken: BrokenAnswer) -> dict[str, Any]:
-    """`seconds` of an outage is None for one that lasts for good."""
-    heard = broken.heard
+    """`seconds` of an outage is None for one that lasts for good; times since the cut are None where the answer had
+    ended before it."""
+    heard, had_ended = broken.heard, isnan(broken.cut_s)
     return {
         "system": name,
         "seconds": None if broken.lasted_s == FOR_GOOD else broken.lasted_s,
@@ -153,8 +155,8 @@ def _outage(measured: Measured, name: str, broken: BrokenAnswer) -> dict[str, An
         "tokens": measured.tokens(heard),
         "tokens_of_the_whole": len(without_end(broken.reference.answer, measured.end_tokens)),
         "provisional": heard.shown,
-        "silent_seconds": broken.silent_s,
-        "ended_after_seconds": broken.ended_s,
+        "silent_seconds": None if had_ended else broken.silent_s,
+        "ended_after_seconds": None if had_ended else broken.ended_s,
         "end": heard.end,
         "error": heard.error,
         "verdict": measured.verdict(broken.reference, heard),
@@ -169,8 +171,9 @@ def _outage_in_words(name: str, lasted: float | None, outages: Sequence[Mapping[
     """One sentence for the answers of a system whose link was gone for so long."""
     here = [each for each in outages if each["system"] == name and each["seconds"] == lasted]
     # What was on its way when the link was cut still arrives.
-    before = [each for each in here if each["verdict"] == _SAME and each["ended_after_seconds"] < (lasted or FOR_GOOD)]
-    whole = [each for each in here if each["verdict"] == _SAME and each not in before]
+    same = [each for each in here if each["verdict"] == _SAME]
+    before = [each for each in same if (each["ended_after_seconds"] or 0.0) < (lasted or FOR_GOOD)]
+    whole = [each for each in same if each not in before]
     words = [f"{len(whole)} of {len(here)} answers went on and are the target's own"]
     if before:
         words.append(f"{len(before)} had left the server whole before the cut")
@@ -180,7 +183,9 @@ def _outage_in_words(name: str, lasted: float | None, outages: Sequence[Mapping[
         had = f"{each['tokens']} of {each['tokens_of_the_whole']} tokens"
         shown = f" and {each['provisional']} provisional ones" if each["provisional"] else ""
         says = each["error"] or each["end"]
-        words.append(f"one ended after {each['ended_after_seconds']:.1f} s with {had}{shown} ('{says}')")
+        after = each["ended_after_seconds"]
+        when = "before the cut" if after is None else f"after {after:.1f} s"
+        words.append(f"one ended {when} with {had}{shown} ('{says}')")
     return f"{name}, {'gone for good' if lasted is None else f'{lasted:g} s'}: {'; '.join(words)}."
 
 

@@ -1,5 +1,7 @@
 """What the table says follows from what was heard."""
 
+import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -77,6 +79,18 @@ def test_an_answer_that_had_left_the_server_did_not_go_on():
     assert (
         "0 of 2 answers went on and are the target's own; 1 had left the server whole before the cut; one ended" in said
     )
+
+
+@pytest.mark.parametrize("lasted_s", [3.0, FOR_GOOD])
+def test_an_answer_that_ended_before_its_link_could_be_cut_did_not_go_on_either(lasted_s):
+    uncut = replace(WHOLE, lasted_s=lasted_s, heard=heard(2, 3, 4, seconds=0.3), cut_s=math.nan)
+    failed = replace(uncut, heard=heard(2, error="refused"))
+    made = report(replace(MEASURED, broken={LLAMA_DRAFTED: [uncut, failed]}))
+    assert made.remarks[-1].endswith(
+        "0 of 2 answers went on and are the target's own; 1 had left the server whole before the cut; "
+        "one ended before the cut with 1 of 3 tokens ('refused')."
+    )
+    json.dumps(made.results, allow_nan=False)
 
 
 def test_only_our_own_answers_must_be_the_targets():

@@ -12,8 +12,9 @@ class Heard:
     """The answer to one prompt as it comes in, timed from its request on.
 
     arrivals: seconds and the tokens of each piece. shown: the most provisional tokens that stood behind the final ones.
-    passes, drafted: target passes and drafted tokens of the answer, as its server counts them. error: why it broke off,
-    in its client's words. end: how the client says that the answer ended.
+    passes, drafted: target passes and drafted levels of the answer, as who drafts counts them; in a chain a level is a
+    token, in a tree several. error: why it broke off, in its client's words. end: how the client says that the answer
+    ended.
     """
 
     clock: Clock

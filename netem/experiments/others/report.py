@@ -23,7 +23,7 @@ HEADINGS = (
     f"against {LLAMA_DRAFTED}",
     "first token",
     "passes/token",
-    "drafted/token",
+    "drafted levels/token",
     "the target's own answers",
     "tokens/s at stated costs",
 )
@@ -121,7 +121,7 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
         "against_llama_draft": median(per(own, rival) for own, rival in zip(speeds, rival_speeds, strict=True)),
         "ttft_seconds": median(each.first_s for each in answers),
         "passes_per_token": per(sum(each.passes for each in answers), tokens),
-        "drafted_per_token": per(sum(each.drafted for each in answers), tokens),
+        "drafted_levels_per_token": per(sum(each.drafted for each in answers), tokens),
         "verdicts": dict(Counter(measured.verdict(reference, each) for reference, each in pairs)),
         "stated_tokens_per_second": median(at_stated),
         "stated_is_computed": stated is None,
@@ -138,7 +138,7 @@ def _row(link: str, name: str, result: Mapping[str, Any]) -> list[str]:
         f"{result['against_llama_draft']:.2f}x",
         f"{_MS * result['ttft_seconds']:.0f} ms",
         f"{result['passes_per_token']:.2f}",
-        f"{result['drafted_per_token']:.2f}",
+        f"{result['drafted_levels_per_token']:.2f}",
         f"{verdicts.get(_SAME, 0)} of {sum(verdicts.values())}",
         f"{result['stated_tokens_per_second']:.1f}{' computed' if result['stated_is_computed'] else ''}",
     ]

@@ -48,6 +48,8 @@ def test_end_tokens_count_for_no_system():
     assert of[LLAMA_DRAFTED]["tokens_per_second"] == pytest.approx(10)
     assert of[CLOUD]["against_llama_draft"] == pytest.approx((3 / 10 + 2 / 10) / 2)
     assert of[LLAMA_DRAFTED]["passes_per_token"] == pytest.approx(3 / 5)
+    assert of[LLAMA_DRAFTED]["drafted_levels_per_token"] == pytest.approx(6 / 5), "a chain has a token on each level"
+    assert "drafted levels/token" in report().headings, "Outrider's trees have several"
     assert all(each["verdicts"] == {"identical": 2} for each in of.values())
 
 

@@ -43,8 +43,8 @@ SERVER = ("--max-running", str(RUNNING), "--pace-pass", "30ms", "--pace-token", 
 class LoadObservations:
     """The observations of all clients of one load. Times are in seconds.
 
-    gaps: between tokens of admitted answers. refused: from a request to its refusal. hints: the retry-after of
-    refusals.
+    tokens: that came within `seconds`. gaps: between tokens of admitted answers. refused: from a request to its
+    refusal. hints: the retry-after of refusals.
     """
 
     seconds: float
@@ -84,11 +84,12 @@ async def _run_client(deadline_s: float, client: Client, prompts: list[list[int]
 
         def watch(committed: Any, _: Any, commits: list[float] = commits) -> None:
             commits.extend([time.perf_counter()] * bool(committed))
+            observed.tokens += len(committed) * (time.monotonic() < deadline_s)
 
         began_s = time.perf_counter()
         try:
             async with client.converse(CLOUD, None) as conversation:
-                answer = await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
+                await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
         except RefusedError as error:
             observed.refused.append(time.perf_counter() - began_s)
             observed.hints.append(error.retry_after)
@@ -96,7 +97,6 @@ async def _run_client(deadline_s: float, client: Client, prompts: list[list[int]
             continue
         turn += 1
         observed.answers += 1
-        observed.tokens += len(answer.tokens)
         observed.gaps += [later - earlier for earlier, later in pairwise(commits)]
 
 
@@ -112,7 +112,7 @@ def make_report(loads: dict[int, LoadObservations]) -> Report:
             f"`outriderd` makes {RUNNING} answers at a time; a pass takes 30 ms, or 1 ms a token; answers of "
             f"{MAX_NEW_TOKENS} "
             "tokens at most, decoded in the cloud. A client that is refused comes back when it was told to.",
-            f"Of those that are let in, the time from token to token grows by {slowdown:.2f} (median).",
+            f"Of those that are let in, the time from token to token is {slowdown:.2f} times as long (medians).",
             f"Those that are refused are told to come back after {median(crowded.hints or [0.0]):.1f} s (median).",
         ),
         results={

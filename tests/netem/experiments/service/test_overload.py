@@ -1,7 +1,11 @@
 """What makes a run under twice the load invalid."""
 
+import asyncio
+import time
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from netem.experiments.service import overload
 from netem.experiments.service.overload import LoadObservations, make_report
 
 ALONE = LoadObservations(10.0, 20, 400, gaps=[0.03] * 50)
@@ -17,7 +21,7 @@ def test_a_run_in_which_nobody_noticed_is_valid():
     assert not report.faults
     assert [row[:2] for row in report.rows] == [["4", "20"], ["8", "20"]]
     assert report.rows[1][-2:] == ["30", "10"]
-    assert "grows by 1.33" in report.remarks[1]
+    assert "is 1.33 times as long" in report.remarks[1]
 
 
 def test_slow_tokens_slow_refusals_and_no_refusals_are_faults():
@@ -25,3 +29,27 @@ def test_slow_tokens_slow_refusals_and_no_refusals_are_faults():
     assert faults(refused=[*[0.01] * 20, *[0.2] * 10]) == ["a refusal took 200 ms"]
     assert faults(refused=[], hints=[]) == ["nobody was refused"]
     assert faults(hints=[1.5, 0.0]) == ["a refusal said no time to come back"]
+
+
+class OneTokenAfterAnother:
+    """A conversation with ten tokens, one every 20 ms."""
+
+    async def answer(self, prompt, settings, watch):
+        for token in range(10):
+            await asyncio.sleep(0.02)
+            watch([token], ())
+            watch([], (token,))
+
+
+class Server:
+    @asynccontextmanager
+    async def converse(self, policy, drafter):
+        yield OneTokenAfterAnother()
+
+
+async def test_tokens_that_come_after_the_time_are_not_divided_by_it():
+    observed = LoadObservations(0.25)
+    await overload._run_client(time.monotonic() + observed.seconds, Server(), [[1]], observed)
+    assert observed.answers == 2
+    assert 10 <= observed.tokens <= 12
+    assert len(observed.gaps) == 18, "their gaps count"

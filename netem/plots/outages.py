@@ -132,7 +132,7 @@ def flapping(figure: Figure, results: Mapping[str, Any]) -> Headline:
     """A bar for each kind of disconnection, divided by verdict."""
     groups = {kind: group for kind, group in results["groups"].items() if group["answers"]}
     figure.set_figheight(0.6 * len(groups) + 1.6)
-    colours = {**VERDICTS, "unfinished": BAD, "failed": BAD}
+    colours = {**VERDICTS, "broken off": WORST}
     stacked_counts(figure, {kind: group["verdicts"] for kind, group in groups.items()}, colours, "answers")
     of_groups = results["all"]
     same = of_all(of_groups["verdicts"].get("identical", 0), of_groups["answers"])

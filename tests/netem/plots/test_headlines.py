@@ -8,6 +8,7 @@ import pytest
 
 import netem.plots
 from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.torture.outcome import VERDICTS
 from netem.plots.phrases import counted, joined, of_all, span, times
 from netem.plots.picture import draw_picture, svg_of
 from tests.netem.plots.sound import assert_sound
@@ -57,6 +58,13 @@ def test_a_verdict_that_is_not_all_of_them_is_counted() -> None:
     tallies = {"moa, eager": {"identical": 3}, "lookup, eager": {"identical": 2, "near-tie": 1}}
     assert message("exactness", {"moa, eager": {"identical": 3}}).startswith("All 3 answers")
     assert message("exactness", tallies).startswith("5 of 6 answers")
+
+
+def test_every_verdict_of_a_flapping_link_is_drawn() -> None:
+    answers = dict.fromkeys(VERDICTS, 1)
+    group = {"answers": len(VERDICTS), "verdicts": answers, "resumed": 0, "rebuilt": 0}
+    figure = draw_picture(EXPERIMENTS["flapping"].draw(), {"groups": {"break": group}, "all": group})
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(VERDICTS)
 
 
 def test_the_clocks_headline_leaves_out_runs_whose_costs_were_not_kept() -> None:

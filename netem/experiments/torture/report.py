@@ -34,6 +34,7 @@ def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any]
         rule: [outcome for outcome in outcomes if outcome.rule == rule]
         for rule in dict.fromkeys(outcome.rule for outcome in outcomes)
     }
+    untouched = sum(not any(outcome.hits.values()) for outcome in outcomes)
     twice = server["recomputed_tokens"]
     left = {name: held - (idle["held"][name] if name == "tasks" else 0) for name, held in server["held"].items()}
     return Report(
@@ -44,9 +45,9 @@ def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any]
             *(_kind_cells(kind, injector.injected[kind], hits[kind], waits[kind]) for kind in FaultKind),
         ],
         remarks=(
-            f"{len(outcomes)} answers of {MAX_NEW_TOKENS} tokens at most, each cut 1 to 5 times; demo target in "
-            f"float32, "
-            f"passes of at least 60 ms, `moa` and `lookup` drafters, several answers at a time over a proxy each.",
+            f"{len(outcomes)} answers of {MAX_NEW_TOKENS} tokens at most; demo target in float32, passes of at least "
+            "60 ms, `moa` and `lookup` drafters, several answers at a time over a proxy each. For each 1 to 5 cuts are "
+            f"drawn; those that an answer ends before are not made, so that {untouched} answers were never cut.",
             *(f"{kind}: {words}." for kind, words in _IN_WORDS.items()),
             "'identical' is to transformers' own `generate` (with the same noise for coupled); a near-tie is a first "
             f"difference where the reference's two best scores are within {NEAR_TIE:g}.",
@@ -63,6 +64,7 @@ def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any]
             "verdicts": {rule: dict(Counter(outcome.verdict for outcome in those)) for rule, those in rules.items()},
             "retracted": sum(outcome.retracted for outcome in outcomes),
             "reconnects": sum(outcome.reconnects for outcome in outcomes),
+            "never_cut": untouched,
             "cuts": {kind.value: injector.injected[kind] for kind in FaultKind},
             "hits": {kind.value: hits[kind] for kind in FaultKind},
             "seconds": {kind.value: _spread(waits[kind]) for kind in FaultKind},

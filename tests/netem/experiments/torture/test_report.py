@@ -50,6 +50,12 @@ def test_an_answer_that_is_not_the_uninterrupted_one_is_a_fault(outcome):
     assert "answer 4 (greedy, moa)" in fault
 
 
+def test_answers_that_ended_before_their_cuts_are_counted():
+    found = report(WELL, replace(WELL, hits={}), replace(WELL, hits={FaultKind.KILL: 0}))
+    assert found.results["never_cut"] == 2
+    assert "2 answers were never cut" in found.remarks[0]
+
+
 @pytest.mark.parametrize("what", HELD)
 def test_what_is_left_on_the_server_is_a_fault(what):
     (fault,) = report(WELL, **{what: HELD[what] + 1}).faults

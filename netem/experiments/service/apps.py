@@ -67,7 +67,7 @@ class Apps:
                 text = await self._whole(client, request)
             else:
                 text, has_left = await self._read(client, request, leaves_after)
-        except openai.OpenAIError as error:
+        except Exception as error:  # whatever it is, the app got no answer
             self._judged(FAILED, f"{type(error).__name__}: {error}")
             return
         if has_left and request.text.startswith(text):

@@ -99,6 +99,9 @@ class Clients:
                 await self._ask(prompt)
             except OutriderError as error:
                 self.phase.failures.append(str(error))
+            except Exception as error:  # or the client would be gone, and nobody would know
+                self.phase.failures.append(f"{type(error).__name__}: {error}")
+                return
 
     async def _ask(self, prompt: tuple[int, ...]) -> None:
         began, opened, causes = time.monotonic(), list[Address](), list[str]()

@@ -32,6 +32,8 @@ async def answer(request):
     if not asked.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
         return JSONResponse({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+    if asked.get("user") == "end badly":
+        return StreamingResponse(iter(["data: {\n\n"]), media_type="text/event-stream")
 
     async def words():
         for word in sent:
@@ -91,3 +93,9 @@ async def test_what_is_refused_has_failed():
     apps = await judged(AppRequest({**BODY, "user": "refuse"}, TEXT))
     assert set(apps.verdicts) == {FAILED}
     assert "BadRequestError" in apps.troubles[0]
+
+
+async def test_an_app_that_cannot_read_its_answer_asks_on_and_has_failed():
+    async with asyncio.timeout(10):
+        apps = await judged(AppRequest({**BODY, "user": "end badly"}, TEXT))
+    assert set(apps.verdicts) == {IDENTICAL, FAILED}, "identical where it is not streamed"

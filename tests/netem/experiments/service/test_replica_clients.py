@@ -1,6 +1,10 @@
 """What is recorded of answers that lose their stream."""
 
-from netem.experiments.service.replica_clients import Phase, Reconnect
+from pathlib import Path
+
+from common.address import Address
+from netem.experiments.service import replica_clients
+from netem.experiments.service.replica_clients import Clients, Phase, Reconnect
 
 
 def test_what_had_a_cause_is_told_from_what_had_none() -> None:
@@ -9,3 +13,14 @@ def test_what_had_a_cause_is_told_from_what_had_none() -> None:
     phase = Phase(reconnects=[moved, stayed, moved])
     assert (phase.moved, phase.without_cause) == (2, [stayed])
     assert (stayed.came_back, moved.came_back) == (True, False)
+
+
+async def test_a_client_that_breaks_is_a_failure(monkeypatch) -> None:
+    async def breaks(*_):
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(Clients, "_ask", breaks)
+    monkeypatch.setattr(replica_clients, "ARRIVAL_S", 0.0)
+    clients = Clients([Address("127.0.0.1", 1)], {(1,): (2,)}, Path())
+    await clients.come_and_go(0)
+    assert clients.phase.failures == ["RuntimeError: no such thing"]

@@ -22,6 +22,8 @@ _UNSTREAMED_SHARE = 0.25
 """The share of the others that are requested without streaming."""
 
 _RETRIES = 40  # of a refused request, by OpenAI's client
+_REPEATS = "x-stainless-retry-count"
+"""The header in which that client says how often it has sent a request before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Apps:
     """Apps of one endpoint at `address`, HOST:PORT, and the verdicts on their answers.
 
     troubles: descriptions of answers that differed or failed. first_seconds: to the first text of streamed answers.
+    repeated: requests that OpenAI's client sent again, because they were refused or lost before an answer began.
     """
 
     address: str
@@ -44,6 +47,15 @@ class Apps:
     verdicts: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
     first_seconds: list[float] = field(default_factory=list)
+    repeated: int = 0
+
+    @property
+    def repeats(self) -> str:
+        """For a remark: a failure is what is left after repeating."""
+        return (
+            f"OpenAI's client sends a request that is refused or lost before its answer begins up to {_RETRIES} times "
+            f"again, which it did {self.repeated} times."
+        )
 
     async def run_app(self, deadline_s: float, seed: int) -> None:
         """One app, which sends requests until deadline_s of time.monotonic."""
@@ -53,10 +65,16 @@ class Apps:
             api_key="none",
             max_retries=_RETRIES,
             timeout=300.0,
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=False),  # a proxy does not lead to this machine
+            http_client=openai.DefaultAsyncHttpxClient(
+                trust_env=False,  # a proxy does not lead to this machine
+                event_hooks={"request": [self._sends]},
+            ),
         ) as client:
             while time.monotonic() < deadline_s:
                 await self._ask(client, dice.choice(self.requests), dice)
+
+    async def _sends(self, request: Any) -> None:
+        self.repeated += int(request.headers[_REPEATS]) > 0
 
     async def _ask(self, client: openai.AsyncOpenAI, request: AppRequest, dice: random.Random) -> None:
         leaves_after = dice.randrange(1, 8) if dice.random() < _LEAVING_SHARE else None

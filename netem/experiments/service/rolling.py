@@ -100,10 +100,16 @@ def make_report(apps: Apps, restarts: int, moved: dict[int, int]) -> Report:
             "most, half of them drawn with a seed.",
             f"{verdicts.total()} answers: {verdicts[IDENTICAL]} identical to transformers' own `generate`, "
             f"{verdicts[LEFT]} left in mid-answer by their app, {verdicts[DIFFERENT]} different, {verdicts[FAILED]} "
-            "failed.",
+            f"failed. {apps.repeats}",
             "'moved': streams that the old server ended because its time was up; their answers went on at its "
             "successor.",
         ),
-        results={"verdicts": dict(verdicts), "troubles": apps.troubles, "restarts": restarts, "moved": moved},
+        results={
+            "verdicts": dict(verdicts),
+            "repeated": apps.repeated,
+            "troubles": apps.troubles,
+            "restarts": restarts,
+            "moved": moved,
+        },
         faults=apps.troubles[:20],
     )

@@ -42,10 +42,11 @@ def make_report(result: SoakResult, apps: int, max_new_tokens: int) -> Report:
         rows=[_cells(name, each) for name, each in grown.items()],
         remarks=(
             f"{apps} apps ask `outrider serve` by OpenAI's client for {result.seconds / 60:.0f} minutes: answers of "
-            f"{max_new_tokens} tokens at most, half of them drawn with a seed, a quarter asked for whole.",
+            f"{max_new_tokens} tokens at most, half of them drawn with a seed; of those that no app leaves a quarter "
+            "is asked for whole.",
             f"{verdicts.total()} answers: {verdicts[IDENTICAL]} identical to transformers' own `generate`, "
             f"{verdicts[LEFT]} left in mid-answer by their app (what had come was the beginning of the right text), "
-            f"{verdicts[DIFFERENT]} different, {verdicts[FAILED]} failed. First text after "
+            f"{verdicts[DIFFERENT]} different, {verdicts[FAILED]} failed. {result.apps.repeats} First text after "
             f"{median(result.apps.first_seconds):.2f} s (median).",
             f"Meanwhile the link was cut {result.faults.total()} times: "
             f"{', '.join(f'{count} {kind}' for kind, count in result.faults.items())}.",
@@ -55,6 +56,7 @@ def make_report(result: SoakResult, apps: int, max_new_tokens: int) -> Report:
         ),
         results={
             "verdicts": dict(verdicts),
+            "repeated": result.apps.repeated,
             "troubles": result.apps.troubles,
             "cuts": {kind.value: count for kind, count in result.faults.items()},
             "seconds": result.seconds,

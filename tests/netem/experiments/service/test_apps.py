@@ -26,6 +26,8 @@ def chunk(text: str) -> str:
 async def answer(request):
     """As it is asked: `user` says how."""
     asked = await request.json()
+    if asked.get("user") == "busy at first" and request.headers["x-stainless-retry-count"] == "0":
+        return JSONResponse({"error": {"message": "busy"}}, 503, {"retry-after-ms": "1"})
     if asked.get("user") == "refuse":
         return JSONResponse({"error": {"message": "no"}}, 400)
     sent = [] if asked.get("user") == "end at once" else TEXT.split(" ")
@@ -99,3 +101,11 @@ async def test_an_app_that_cannot_read_its_answer_asks_on_and_has_failed():
     async with asyncio.timeout(10):
         apps = await judged(AppRequest({**BODY, "user": "end badly"}, TEXT))
     assert set(apps.verdicts) == {IDENTICAL, FAILED}, "identical where it is not streamed"
+
+
+async def test_requests_that_are_sent_again_are_counted_and_told():
+    busy = await judged(AppRequest({**BODY, "user": "busy at first"}, TEXT), answers=10)
+    assert set(busy.verdicts) <= {IDENTICAL, LEFT}
+    assert busy.verdicts.total() <= busy.repeated <= busy.verdicts.total() + 2
+    assert f"which it did {busy.repeated} times" in busy.repeats
+    assert (await judged(AppRequest(BODY, TEXT), answers=3)).repeated == 0

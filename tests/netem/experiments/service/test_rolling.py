@@ -12,6 +12,7 @@ def test_answers_that_are_the_same_whoever_made_them_are_what_is_wanted():
     assert not report.faults
     assert report.rows == [["20 s", "3", "0"], ["0 s", "2", "7"]]
     assert "43 answers: 40 identical" in report.remarks[1]
+    assert apps.repeats in report.remarks[1]
 
 
 def test_a_request_that_fails_is_a_fault():

@@ -35,6 +35,7 @@ def test_a_run_in_which_all_went_well_is_valid():
     report = make_report(result(), 4, 40)
     assert report.rows == [["outriderd", "100", "100", "+0.0%", "4 to 4", "10 to 10"]]
     assert "10 answers: 8 identical" in report.remarks[1]
+    assert result().apps.repeats in report.remarks[1]
 
 
 def test_growth_beyond_5_percent_is_a_fault():

@@ -64,8 +64,9 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 
 def read_prompts(folder: Path, count: int) -> list[str]:
-    """`count` texts, alternately Spec-Bench's first turns and HumanEval's prompts.
+    """`count` texts, alternately Spec-Bench's first turns and HumanEval's prompts, as long as these last.
 
+    Spec-Bench is in order of its categories: its turns are equally far apart, and reach to the end.
     folder: the one that holds eval/. Raises MisuseError where a file is missing.
     """
     try:
@@ -74,8 +75,8 @@ def read_prompts(folder: Path, count: int) -> list[str]:
             code = [json.loads(line)["prompt"] for line in stream]
     except OSError as error:
         raise MisuseError(f"{error.filename} cannot be read; --data names the folder that holds eval/") from error
-    stride = max(1, len(bench) // (count // 2))
-    turns = [json.loads(line)["turns"][0] for line in bench[::stride]]
+    wanted = min(len(bench), max(count - count // 2, count - len(code)))
+    turns = [json.loads(bench[place * len(bench) // wanted])["turns"][0] for place in range(wanted)]
     pairs = zip_longest(turns, code)
     return [text for pair in pairs for text in pair if text is not None][:count]
 

@@ -35,6 +35,20 @@ def test_prompts_alternate_between_both_sets(tmp_path):
     assert read_prompts(tmp_path, 4) == ["bench 0", "code 0", "bench 4", "code 1"]
 
 
+@pytest.mark.parametrize("count", [200, 500])
+def test_prompts_are_of_all_categories_alike(tmp_path, count):
+    (tmp_path / "eval").mkdir()
+    bench = [json.dumps({"turns": [f"bench {i // 80}"]}) for i in range(480)]
+    (tmp_path / "eval" / "spec_bench_question.jsonl").write_text("\n".join(bench))
+    with gzip.open(tmp_path / "eval" / "HumanEval.jsonl.gz", "wt") as stream:
+        stream.writelines(json.dumps({"prompt": "code"}) + "\n" for _ in range(164))
+    counted = Counter(read_prompts(tmp_path, count))
+    assert counted.total() == count
+    assert counted.pop("code") == min(164, count // 2)
+    assert len(counted) == 6
+    assert max(counted.values()) - min(counted.values()) <= 1
+
+
 def test_missing_prompts_are_named(tmp_path):
     with pytest.raises(MisuseError, match=r"spec_bench_question\.jsonl cannot be read; --data names"):
         read_prompts(tmp_path, 4)

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from client.answering import AnswerOptions
 from client.assembly import Client, client_for
@@ -36,9 +36,6 @@ from netem.experiments.exactness import read_prompts
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 from netem.experiments.references import NEAR_TIE, Reference, sampled_answer, sampling_of, verdict
-
-if TYPE_CHECKING:
-    pass
 
 MAX_NEW_TOKENS = 24
 PROMPTS = 500
@@ -150,7 +147,6 @@ async def _judge_in_turn(
         options = AnswerOptions(system.policy, MAX_NEW_TOKENS, "coupled", system.idle, sampling=each.sampling)
         if system.breaks:
             tokens = await _answer_with_breaks(client, each.reference.prompt, options)
-            tally["tokens"], tally["passes"] = 1, 1
         else:
             answer = await ask_tokens(client, each.reference.prompt, options, drafter)
             tokens = answer.tokens

@@ -9,8 +9,9 @@ from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.sampling import Sampling
 from common.rounds import Rounds
-from netem.experiments.coupled import SYSTEMS, make_report
-from netem.experiments.references import SAMPLINGS, sampled_answer
+from netem.experiments import coupled
+from netem.experiments.coupled import SYSTEMS, SampledReference, make_report
+from netem.experiments.references import SAMPLINGS, Reference, sampled_answer
 from tests.families import make_checkpoint
 
 
@@ -33,3 +34,15 @@ def test_a_difference_is_a_fault():
     assert len(report.faults) == 1
     assert "eagle" in report.faults[0]
     assert report.rows[0][-1] == "3.00"
+
+
+async def test_passes_of_streams_that_are_cut_are_not_made_up(monkeypatch):
+    async def right(*_):
+        return (5, 6)
+
+    monkeypatch.setattr(coupled, "_answer_with_breaks", right)
+    cut = next(system for system in SYSTEMS if system.breaks)
+    asked = SampledReference(SAMPLINGS[0], Reference((1,), (5, 6), (1.0, 1.0)))
+    tally = await coupled._judge(None, cut, [asked] * 3)
+    assert tally == {"identical": 3}
+    assert make_report({cut: tally}, 3).results == {"plain decoding, stream cut, eager, loopback, 8": {"identical": 3}}

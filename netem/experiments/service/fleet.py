@@ -149,9 +149,10 @@ async def look(page: Address) -> Health:
 async def _note_absences(clients: Clients, addresses: Sequence[Address], page: Address, absences: Absences) -> None:
     """A client of a replica that does not serve has cause to move."""
     while True:
-        serving, now = (await look(page)).serving, time.monotonic()
-        absences.note(serving, now)
-        clients.away_at |= {address: now for number, address in enumerate(addresses) if number not in serving}
+        with suppress(OSError):  # a look in vain must not be the last one
+            serving, now = (await look(page)).serving, time.monotonic()
+            absences.note(serving, now)
+            clients.away_at |= {address: now for number, address in enumerate(addresses) if number not in serving}
         await asyncio.sleep(SAMPLE_S)
 
 

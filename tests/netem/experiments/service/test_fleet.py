@@ -1,11 +1,17 @@
 """What the report of a fleet's run says was done, and how its absences are counted."""
 
+import asyncio
+from pathlib import Path
+
+import pytest
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from common.address import Address
+from netem.experiments.service import fleet
 from netem.experiments.service.fleet import UPDATE, Absences, Health, look, make_report
-from netem.experiments.service.replica_clients import Phase
+from netem.experiments.service.replica_clients import Clients, Phase
 from netem.experiments.service.replica_report import CALM, KILLING
 from tests.netem.experiments.others.serving import served
 
@@ -32,6 +38,27 @@ def test_a_fleet_is_settled_once_all_serve_and_no_update_goes_on() -> None:
     assert not Health(("serving",) * 3, is_updating=True).is_settled
     assert not Health(("serving", "starting", "serving"), is_updating=False).is_settled
     assert Health(("serving", "starting", "serving"), is_updating=False).serving == [0, 2]
+
+
+async def test_absences_are_noted_after_a_look_in_vain(monkeypatch) -> None:
+    looks = iter([OSError("timed out"), Health(("serving", "away", "serving"), False), Health(("serving",) * 3, False)])
+
+    async def look_once(_: Address) -> Health:
+        seen = next(looks, None)
+        if seen is None:
+            raise asyncio.CancelledError
+        if isinstance(seen, OSError):
+            raise seen
+        return seen
+
+    monkeypatch.setattr(fleet, "look", look_once)
+    monkeypatch.setattr(fleet, "SAMPLE_S", 0.001)
+    addresses, absences = [Address("127.0.0.1", port) for port in (1, 2, 3)], Absences()
+    clients = Clients(addresses, {}, Path())
+    with pytest.raises(asyncio.CancelledError):
+        await fleet._note_absences(clients, addresses, Address("127.0.0.1", 4), absences)
+    assert len(absences.seconds) == 1
+    assert list(clients.away_at) == addresses[1:2]
 
 
 async def test_a_fleet_is_looked_at_past_a_proxy_of_the_environment(unreachable_proxy: None) -> None:

@@ -62,9 +62,9 @@ def report_of(
             f"{calm} answers the choice of the less loaded of two gives at most {fair:.1%} in 95 of 100 simulated runs "
             "in which every client sees the loads as they are.",
             *remarks,
-            "'different': from what one replica answers while nobody else asks. 'moved with their replica': answers "
-            "that lost their stream because their replica was away. 'without cause': although it was up all the time; "
-            "'moved' went on at another replica, 'reconnected' came back to their own.",
+            "'different': from what one replica answers while nobody else asks. 'moved with their replica': streams "
+            "that answers lost because their replica was away, of which one may lose several. 'without cause': "
+            "although it was up all the time; 'moved' went on at another replica, 'reconnected' came back to its own.",
         ),
         results={
             **results,

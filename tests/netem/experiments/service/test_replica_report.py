@@ -24,6 +24,7 @@ def test_answers_that_are_the_same_and_moved_only_with_their_replica_are_what_is
     assert [row[2:] for row in report.rows] == [["40", "0", "0", "0", "0", "0"], ["90", "0", "0", "7", "0", "0"]]
     assert (report.results["kills"], report.results["more"]) == (3, 1)
     assert "how it was done" in report.remarks
+    assert "'moved with their replica': streams that answers lost" in report.remarks[-1], "one may lose several"
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ export function askForKey(wasRefused) {
   if (wasRefused) $("lock-why").textContent = "That was not this endpoint's API key.";
   return new Promise((resolve) => {
     $("lock").showModal();
+    $("lock").onclose = () => $("lock").showModal(); // browsers let nobody keep it open at a second Escape
     $("unlock").onsubmit = (event) => {
       event.preventDefault();
       const key = $("key").value.trim();
       $("key").value = "";
+      $("lock").onclose = null;
       $("lock").close();
       resolve(key);
     };

@@ -73,6 +73,8 @@ export class GrowingText {
   }
 
   #retract(at, text, now) {
+    // What was taken back of a text that now goes itself stands where the text that stays took another way.
+    for (const correction of this.corrections) correction.at = Math.min(correction.at, at);
     if (this.keeps) this.corrections.push({ at, text });
     else if (this.#shown(now)?.isKept) return;
     this.#retracted = { at, text, until: now + (this.keeps ? KEPT_MS : SHOWN_MS), isKept: this.keeps };

@@ -56,6 +56,21 @@ test("corrections of text that is kept stand in their places", () => {
   assert.equal(runs(text, 40).find(([, kind]) => kind === "retracted")[0], "up", "it is not displaced at once");
 });
 
+test("a correction stays in its place when the text before an earlier one is taken back", () => {
+  const text = new GrowingText();
+  text.keeps = true;
+  text.update("", "one two four", 0);
+  text.update("", "one two five", 10);
+  text.update("", "one six", 20);
+  text.update("one six", "", 30);
+  assert.deepEqual(text.correctedRuns(), [
+    ["one ", "confirmed"],
+    ["our", "retracted"],
+    ["two five", "retracted"],
+    ["six", "confirmed"],
+  ]);
+});
+
 test("no letter is torn apart", () => {
   const text = new GrowingText();
   text.update("", "🦊", 0);

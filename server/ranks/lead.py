@@ -129,13 +129,15 @@ class Lead:
     async def watch(self) -> None:
         """Looks after the other ranks while the daemon serves. Ends by RanksBrokenError when one is gone."""
         await asyncio.to_thread(self._serve)
+        beat: asyncio.Future[None] | None = None
         while self._lost is None:
             await asyncio.sleep(_BEAT_S)
             busy_since = self._busy_since
-            if busy_since is None:
-                await asyncio.to_thread(self._beat)
-            elif time.monotonic() - busy_since > SILENCE_S + _GRACE_S:
+            if busy_since is not None and time.monotonic() - busy_since > SILENCE_S + _GRACE_S:
                 self._lose("a rank of the target hangs; start the server again")
+            elif busy_since is None and (beat is None or beat.done()):
+                # Not waited for: a pass that has begun meanwhile comes first, and may hang.
+                beat = asyncio.ensure_future(asyncio.to_thread(self._beat))
         raise self._lost
 
     def _serve(self) -> None:
@@ -143,7 +145,8 @@ class Lead:
             self.group.expect_answers_soon()
 
     def _beat(self) -> None:
-        with self.telling(Beat()):
+        # Of a loss, `watch` tells.
+        with suppress(RanksBrokenError), self.telling(Beat()):
             self.group.meet()
 
     def _lose(self, sentence: str) -> RanksBrokenError:

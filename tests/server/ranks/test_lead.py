@@ -19,6 +19,8 @@ from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
 from server.passes.batch import PassOutcome
 from server.passes.target import Target, load_target
+from server.ranks.commands import Run
+from server.ranks.group import RanksBrokenError
 from server.ranks.lead import Lead
 from server.ranks.place import Place
 from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
@@ -122,6 +124,33 @@ async def test_other_ranks_that_are_busy_do_not_hold_the_event_loop_up() -> None
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert group.were_free_in_time == [True]
+
+
+async def test_a_pass_that_hangs_is_noticed_although_a_beat_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("SILENCE_S", 0.05), ("_GRACE_S", 0.05), ("_BEAT_S", 0.01)):
+        monkeypatch.setattr(f"server.ranks.lead.{name}", seconds)
+    monkeypatch.setattr("server.ranks.lead._end_at_once", lambda _: None)
+    lead, group = Lead(Place(ranks=2, local=2)), SlowGroup()
+    group.is_free.set()
+    lead._group = group  # type: ignore[assignment]
+    beat, hangs, is_over = lead._beat, threading.Event(), threading.Event()
+
+    def hang() -> None:
+        with lead.telling(Run(0, [])):
+            hangs.set()
+            is_over.wait(60)
+
+    def begin_a_pass_and_beat() -> None:
+        threading.Thread(target=hang).start()
+        hangs.wait()
+        beat()
+
+    monkeypatch.setattr(lead, "_beat", begin_a_pass_and_beat)
+    try:
+        with pytest.raises(RanksBrokenError, match="a rank of the target hangs"):
+            await asyncio.wait_for(lead.watch(), 10)
+    finally:
+        is_over.set()
 
 
 @pytest.mark.parametrize(

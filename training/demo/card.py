@@ -5,6 +5,7 @@ What may live here: the card's text, made from finished numbers. It may not trai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -66,9 +67,10 @@ def data_section(public: Sequence[str]) -> str:
         "## Data\n\n| data | origin | licence |\n|---|---|---|\n"
         + "\n".join(rows)
         + f"\n\nThe tokens are about {', '.join(most)} and {last}. "
-        "Generated conversations are drawn fresh for every step. What a prompt leaves open, such as the wording of an "
-        "answer, is decided by words of the prompt and not by chance, except for the argument of an example in code. "
-        f"One wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. "
+        "Generated conversations are drawn fresh for every step. Small talk was written by hand, and which of its "
+        "answers is given is drawn. In all other generated conversations, what a prompt leaves open, such as the "
+        "wording of an answer, is decided by words of the prompt and not by chance, except for the argument of an "
+        f"example in code, and one wording in {HELD_OUT_SHARE}, by a hash of the prompt, is never trained on. "
         f"Code comes from {len(families())} families. Two sets of them are never trained on. The "
         f"first {len(FIRST_HELD_OUT)} were chosen before the "
         f"families were composed from parts: {quoted_names(FIRST_HELD_OUT)}. Their parts were then given to other "
@@ -85,6 +87,7 @@ def recipe_section(trained: Trained, seed: int) -> str:
     progress, settings = trained.progress, trained.settings
     start = "This run went on from trained weights, with their tokenizer; how they came about is said below. "
     earlier = f"\n\n### The weights it went on from\n\n{trained.earlier}"
+    whole = "tokens" if settings.seconds == math.inf else "tokens or of the time, whichever ended first"
     return (
         f"## {RECIPE}\n\n{start if trained.earlier else ''}Seed {seed}. {progress.step:,} steps, "
         f"{progress.tokens:,} tokens ({progress.learned_tokens:,} of them answers), {progress.seconds / 60:.0f} "
@@ -94,7 +97,7 @@ def recipe_section(trained: Trained, seed: int) -> str:
         f"peak rate of {settings.matrix_rate:g} for the matrices of the layers, weight decay "
         f"{settings.weight_decay:g}; AdamW at {settings.vector_rate:g} for embeddings and norms; "
         f"{settings.warmup_steps} steps of warm-up, linear decay to zero over the last {settings.decay_share:.0%} of "
-        f"the tokens, float32 weights with bfloat16 autocast where that is faster. Each row of a batch holds one "
+        f"the {whole}, float32 weights with bfloat16 autocast where that is faster. Each row of a batch holds one "
         f"conversation of at most {ROW_LENGTHS[-1]} tokens; batches of "
         f"about {trained.batch_tokens:,} tokens group conversations of similar length."
         f"{earlier if trained.earlier else ''}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from itertools import count, islice
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -22,7 +25,7 @@ from training.demo.prompts import (
 )
 from training.demo.public_data import SOURCES
 from training.demo.registry import FIRST_HELD_OUT, FURTHER_HELD_OUT, HELD_OUT
-from training.demo.smalltalk import TOPICS
+from training.demo.smalltalk import TOPICS, draw_turns
 from training.demo.split import is_held_out_prompt
 from training.demo.talks.categories import CATEGORIES, judged_sets
 from training.demo.tokenizer import train_tokenizer
@@ -65,6 +68,24 @@ def test_the_card_says_what_was_measured_and_where_the_weights_come_from(scores:
     assert "generators in" in fresh
     assert "persona" not in fresh
     assert "went on from" not in fresh
+
+
+def test_the_card_says_how_small_talk_differs_and_what_ended_the_run(scores: Scores) -> None:
+    turns = list(islice((turn for seed in count() for turn in draw_turns(Random(seed))), 3000))
+    assert len({ask for ask, _ in turns}) < len(set(turns)), "some prompts have several answers"
+    assert any(is_held_out_prompt(ask) for ask, _ in turns)
+    progress = TargetProgress(10, 60.0, 40960, 30000, 2.5, 6.0)
+    by_tokens, by_time = (
+        target_card(Trained(1, TargetLoopSettings(60, seconds=seconds), progress), scores, 7, [])
+        for seconds in (math.inf, 60.0)
+    )
+    _, small_talk, others = by_tokens.partition(
+        "Small talk was written by hand, and which of its answers is given is drawn."
+    )
+    assert small_talk
+    assert all(said in others for said in ("not by chance", "one wording in 16"))
+    assert "the last 40% of the tokens, float32" in by_tokens
+    assert "the last 40% of the tokens or of the time, whichever ended first, float32" in by_time
 
 
 @pytest.mark.parametrize(

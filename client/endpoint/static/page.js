@@ -108,9 +108,9 @@ async function ask(question, count = turns.length) {
   $("question").focus();
   scrollTo(0, document.body.scrollHeight);
   const messages = [...messagesOf(earlier), { role: "user", content: question }];
-  const body = { ...requestFields(settings.settings), messages };
   let ended = false;
   try {
+    const body = { ...requestFields(await settings.settings()), messages };
     for await (const change of endpoint.events("/page/answer", { body, signal: ours.controller.signal })) {
       if (running !== ours) return;
       keepingTheEndInSight(() => turn.take(change));

@@ -17,6 +17,7 @@ export class SettingsDialog {
   #endpoint;
   #choices = null; // that the endpoint offers, once it was asked
   #settings;
+  #learning = null; // of the choices, where something is kept that may not be one any more
 
   constructor(storage, endpoint) {
     this.#store = new SettingsStore(storage);
@@ -35,17 +36,25 @@ export class SettingsDialog {
     $("set-rule").addEventListener("change", () => this.#explain());
     $("settings-cancel").addEventListener("click", () => $("settings").close());
     this.#mark();
+    if (this.#settings.model || this.#settings.rule) {
+      this.#learning = this.#learn().catch(() => {}); // a question tells what is wrong
+    }
   }
 
   /** What holds for the next question. */
-  get settings() {
+  async settings() {
+    await this.#learning;
+    return this.#offered;
+  }
+
+  get #offered() {
     return this.#choices ? offered(this.#settings, this.#choices) : this.#settings;
   }
 
   async #open() {
     let fault = "";
     try {
-      this.#choices = await (await this.#endpoint.request("/page/choices")).json();
+      await this.#learn();
     } catch (error) {
       fault = error.message;
     }
@@ -55,12 +64,16 @@ export class SettingsDialog {
     $("settings-fault").textContent = fault;
   }
 
+  async #learn() {
+    this.#choices = await (await this.#endpoint.request("/page/choices")).json();
+  }
+
   #explain() {
     const rule = RULES[$("set-rule").value || this.#choices?.rule];
     $("hint-rule").textContent = rule ? `${rule[1]} At temperature 0 all choices do the same.` : "";
   }
 
-  #fill(settings = this.settings) {
+  #fill(settings = this.#offered) {
     const { models, rules, temperature } = this.#choices ?? { models: [], rules: [], temperature: 0 };
     const known = rules.filter((rule) => rule in RULES).map((rule) => [rule, RULES[rule][0]]);
     $("set-rule").replaceChildren(...[["", "Default"], ...known].map(option));

@@ -232,6 +232,15 @@ def test_settings_hold_for_what_is_asked(page):
     assert asked_by(page, lambda: ask(page, "Hello?")).keys() == {"model", "messages"}
 
 
+def test_a_model_that_is_not_there_any_more_is_not_asked_for(context, scripted):
+    context.add_init_script("""localStorage.setItem("settings", '{"model": "gone", "rule": "typical"}')""")
+    with opened(context, scripted.url) as page:
+        asked = asked_by(page, lambda: ask(page, "Hello?"))
+        assert (asked["model"], asked["rule"]) == ("outrider", "typical")
+        is_done(page)
+        assert text_of(page) == "Hello."
+
+
 def test_an_error_is_told_where_it_is_looked_at(context, scripted):
     page = context.new_page()  # which may complain of what is aborted
     page.goto(scripted.url)

@@ -19,12 +19,16 @@ FENCE = re.compile(r"```(?:python)?\n(.*?)(?:\n```|\Z)", re.DOTALL)
 TIME_LIMIT_SECONDS = 5.0
 MEMORY_LIMIT_BYTES = 512 * 2**20
 
-LIMITED_RUN = """\
+ALL_HELD = 86
+"""How the process ends where all tests held. An answer that ends it before them ends it otherwise."""
+
+LIMITED_RUN = f"""\
 import resource, sys
 program, memory, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-exec(compile(program, "answer", "exec"), {"__name__": "__main__"})
+exec(compile(program, "answer", "exec"), {{"__name__": "__main__"}})
+sys.exit({ALL_HELD})
 """
 
 
@@ -68,7 +72,7 @@ def passes(answer: str, tests: Sequence[str], time_limit: float = TIME_LIMIT_SEC
             )
         except subprocess.TimeoutExpired:
             return False
-    return done.returncode == 0
+    return done.returncode == ALL_HELD
 
 
 def ends_in_number(answer: str, result: Sequence[str], wrong: Sequence[str] = ()) -> bool:

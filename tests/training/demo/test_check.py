@@ -35,3 +35,10 @@ def test_the_clock_stops_code_that_sleeps() -> None:
 def test_the_answer_is_a_module_of_its_own() -> None:
     assert passes(f"from __future__ import annotations\n\n{RIGHT}", ("assert candidate(1) == 1",))
     assert not passes("def f(x):\n    return sys.argv", ("assert candidate(1)",))
+
+
+@pytest.mark.parametrize(
+    "end", ["import sys\n\nif __name__ == '__main__':\n    sys.exit(0)", "import os\n\nos._exit(0)"]
+)
+def test_an_answer_that_ends_before_its_tests_does_not_pass(end: str) -> None:
+    assert not passes(f"{RIGHT}\n\n{end}", ("assert candidate(1) == 1",))

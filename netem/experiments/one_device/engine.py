@@ -57,7 +57,7 @@ FULL = Workload(
         *(Point(8, 4096, 1), Point(1, 4096, 32), Point(16, 1024, 32), Point(16, 1024, 65)),
     ),
     repetitions=5,
-    batched_tokens=6,
+    batched_tokens=24,
 )
 QUICK = Workload(2, 128, 4, (Point(1, 512, 1), Point(4, 512, 1), Point(2, 256, 8)), repetitions=3, batched_tokens=3)
 
@@ -191,8 +191,8 @@ class _Engine:
         return step
 
     def _batching_ms(self, point: Point) -> float | None:
-        """Of one step of `generate_batch`, by the difference of two runs; None where its prompts are too long here,
-        and on a GPU, where it takes memory by rules of its own."""
+        """Of one step of `generate_batch`, by the difference of two answers' medians; None where its prompts are too
+        long here, and on a GPU, where it takes memory by rules of its own."""
         if self._device.type != "cpu":
             return None
         prompt_tokens = point.sessions * point.context
@@ -200,7 +200,7 @@ class _Engine:
             return None
         prompts = [list(range(1 + session, 1 + session + point.context)) for session in range(point.sessions)]
 
-        def run(tokens: int) -> float:
+        def run(tokens: int) -> None:
             settings = GenerationConfig(  # type: ignore[no-untyped-call]
                 max_new_tokens=tokens, do_sample=False, eos_token_id=-1, pad_token_id=0
             )
@@ -209,14 +209,14 @@ class _Engine:
                 page_size=_PAGE,
                 max_batch_tokens=_BATCHED_PROMPTS,
             )
-            begun = self._clock()
             self._plain.generate_batch(
                 prompts, generation_config=settings, continuous_batching_config=blocks, warmup=False
             )
-            return self._clock() - begun
 
         few = self._workload.batched_tokens
-        return (run(2 * few) - run(few)) / few * 1000
+        answers = {"long": lambda: run(2 * few), "short": lambda: run(few)}
+        times = _interleaved(answers, self._workload.repetitions, self._clock)
+        return (times["long"] - times["short"]) / few
 
 
 def _segment(point: Point, session: int) -> Segment:

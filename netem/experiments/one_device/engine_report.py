@@ -85,8 +85,9 @@ def make_report(measured: Sequence[PointTimes], of: Measured, *, judged: bool) -
             "all systems but continuous batching run one after another.",
             "The floor is the time to read the weights and the K/V of all contexts once, at the speed at which 256 MB "
             "are summed in the same turns. One by one: a pass for each session. Cached step: transformers' own forward "
-            "with a `DynamicCache`, batched over the sessions. Continuous batching: a step of `generate_batch`, the "
-            "difference of two runs; it computes its prompts, so that it is measured up to 2,048 of their tokens.",
+            "with a `DynamicCache`, batched over the sessions. Continuous batching: a step of `generate_batch`, by the "
+            "difference of the medians of two answers; it computes its prompts, so that it is measured up to 2,048 of "
+            "their tokens.",
             "Own work: what the server does for a pass from its plan over the packed row, the rules' walks and the "
             "replies, with real sessions and a model that computes nothing; a pass above holds the packing alone. "
             "Whole trees take part, of which three nodes are accepted.",

@@ -1,13 +1,15 @@
 """`engine`: its bounds, its exponents, and a quick run."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from common.models import attention_backend
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
-from netem.experiments.one_device.engine import QUICK, measure
+from netem.experiments.one_device.engine import QUICK, _Engine, _made_up, measure
 from netem.experiments.one_device.engine_report import Measured, Point, PointTimes, exponent, find_faults, make_report
 from tests.common.models.varlen import Varlen
 from tests.pretended_gpu import pretended_gpu
@@ -82,3 +84,16 @@ async def test_a_quick_run_has_a_row_for_each_point_and_number_of_heads() -> Non
     assert all(row["planning_ms"] > row["packing_ms"] > 0 for row in rows)
     assert all(row["ours_ms"] > 0 and row["floor_ms"] > 0 and row["one_by_one_ms"] > 0 for row in rows)
     assert all((row["transformers_ms"] is not None) == (row["rows"] == 1) for row in rows)
+
+
+def test_what_continuous_batching_does_once_is_no_part_of_its_step() -> None:
+    engine = _Engine(QUICK, _made_up(QUICK)[0], Request(seed=0, quick=True))
+    spent_s = [0.0]
+
+    def generate_batch(prompts: Any, generation_config: Any, **_: Any) -> None:
+        first_s = 0.0 if spent_s[0] else 3.0
+        spent_s[0] += first_s + 1.0 + 0.01 * generation_config.max_new_tokens
+
+    engine._plain = SimpleNamespace(generate_batch=generate_batch)
+    engine._clock = lambda: spent_s[0]
+    assert engine._batching_ms(Point(1, 512, 1)) == pytest.approx(10.0)

@@ -77,6 +77,7 @@ class _Replica:
 
 def run_failing(replay: Replay, system: ReplicaSystem, load: FailingLoad, seed: int) -> FailingRun:
     """Deterministic: deaths, choices of replicas and links are drawn by the seed."""
+    random.seed(seed)  # of the pauses between attempts to reconnect
     return run_virtually(_Fleet(replay, system, load, seed).run())
 
 

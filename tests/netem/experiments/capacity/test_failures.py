@@ -23,6 +23,11 @@ def test_answers_go_on_elsewhere_and_are_the_same(system) -> None:
     assert all(0.05 < wait < 1.5 for wait in run.waits)
 
 
+def test_a_run_is_the_same_again() -> None:
+    waits = [run_failing(Replay(PREDICTABLE), PLAIN, DEADLY, seed=1).waits for _ in range(2)]
+    assert waits[0] == waits[1]
+
+
 def test_where_nobody_dies_nobody_waits_or_moves() -> None:
     run = run_failing(Replay(PREDICTABLE), PLAIN, CALM, seed=1)
     assert (run.deaths, run.moved, run.waits) == (0, 0, [])

@@ -34,7 +34,7 @@ _NOBODY_S = 0.25
 """Until a client looks again, when no replica is there."""
 
 HEADINGS = (
-    *("system", "a replica dies", "deaths", "answers", "different", "sessions that moved"),
+    *("system", "a replica dies", "deaths", "answers", "different", "moves of sessions"),
     *("tokens/s of a client", "gap p95", "wait after a death, p50", "longest"),
 )
 
@@ -57,8 +57,8 @@ QUICK = FailingLoad(replicas=2, clients=4, seconds=10.0, dies_after_s=5.0)
 
 @dataclass
 class FailingRun:
-    """`waits`: seconds from the death of a session's replica to its next commit, or to the end of its answer or
-    the run; a second death in between begins no new wait."""
+    """`moved`: how often a session went on at another replica. `waits`: seconds from the death of a session's replica
+    to its next commit, or to the end of its answer or the run; a second death in between begins no new wait."""
 
     gaps: LinkGaps
     deaths: int = 0

@@ -23,6 +23,14 @@ def test_answers_go_on_elsewhere_and_are_the_same(system) -> None:
     assert all(0.05 < wait < 1.5 for wait in run.waits)
 
 
+def test_every_move_of_a_session_counts_and_is_called_so() -> None:
+    load = FailingLoad(replicas=2, clients=2, seconds=4.0, dies_after_s=0.4, back_after_s=0.2)
+    run = run_failing(Replay(PREDICTABLE), PLAIN, load, seed=1)
+    report = make_report({("plain", load): run}, load)
+    assert run.moved > run.answers, "some moved more than once"
+    assert report.rows[0][report.headings.index("moves of sessions")] == str(run.moved)
+
+
 def test_a_run_is_the_same_again() -> None:
     waits = [run_failing(Replay(PREDICTABLE), PLAIN, DEADLY, seed=1).waits for _ in range(2)]
     assert waits[0] == waits[1]

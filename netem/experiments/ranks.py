@@ -21,7 +21,7 @@ from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.prompts import CATEGORIES
 from netem.experiments.references import sampling_of
 from netem.experiments.speed.runs import fault_of
-from netem.experiments.speed.testbed import Testbed, open_testbed
+from netem.experiments.speed.testbed import Testbed, TokenPrompts, open_testbed
 from netem.links.profiles import find_profile
 from netem.virtual.client import DraftSetup, ask
 from netem.virtual.clock import run_virtually
@@ -96,8 +96,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 def _measure(request: Request, count: int, load: Callable[..., Target], advance: Advance, done: float) -> Measured:
     testbed = open_testbed(request, count // len(CATEGORIES), "float64", load=load)
-    mixed = [tuple(tokens) for of_all in zip(*testbed.prompts.values(), strict=True) for tokens in of_all]
-    prompts = [AskedPrompt(number, tokens) for number, tokens in enumerate(mixed)]
+    prompts = number_prompts(testbed.prompts)
     answers: dict[int, Answer] = {}
     for place, (draft, idle) in enumerate(SYSTEMS):
         advance(f"{draft.name}, {idle}", done + 0.4 * place / len(SYSTEMS))
@@ -109,6 +108,13 @@ def _measure(request: Request, count: int, load: Callable[..., Target], advance:
         target.weights_bytes,
         target.cache_bytes,
     )
+
+
+def number_prompts(prompts: TokenPrompts) -> list[AskedPrompt]:
+    """One category after the other: there are as many categories as systems, which take the prompts in turn, and each
+    system gets some of all."""
+    tokens = [tuple(each) for of_category in prompts.values() for each in of_category]
+    return [AskedPrompt(number, each) for number, each in enumerate(tokens)]
 
 
 async def _answer_all(

@@ -6,7 +6,8 @@ import torch
 
 from client.answer import Answer
 from client.stats import Stats
-from netem.experiments.ranks import RULES, SYSTEMS, Measured, make_report
+from netem.experiments.one_device.prompts import CATEGORIES
+from netem.experiments.ranks import PROMPTS, RULES, SYSTEMS, Measured, make_report, number_prompts, rule_of
 
 STATS = Stats(4, 1.0, 4.0, 0.1, 2.0, 2, 0, 0, 0.0, 0, 0, 0, "moa", "greedy")
 ONE = Measured(
@@ -35,3 +36,11 @@ def test_other_draft_state_is_a_fault() -> None:
     report = make_report(ONE, replace(ONE, states={"moa, N = 0, lsa": torch.tensor([[1.0, -4.001]])}))
     assert len(report.faults) == 1
     assert report.faults[0].startswith("draft state differs by 0.00025")
+
+
+def test_every_system_answers_prompts_of_all_categories_by_both_rules() -> None:
+    count = PROMPTS // len(CATEGORIES)
+    prompts = number_prompts({name: [[place]] * count for place, name in enumerate(CATEGORIES)})
+    for place in range(len(SYSTEMS)):
+        asked = {(rule_of(prompt.number), prompt.tokens[0]) for prompt in prompts[place :: len(SYSTEMS)]}
+        assert asked == {(rule, category) for rule in RULES for category in range(len(CATEGORIES))}

@@ -20,7 +20,7 @@ from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.models.segment import Segment
 from common.protocol.scheduled_tokens import ScheduledTokens
 from netem.experiments.experiment import Request
-from netem.experiments.references import sampling_of
+from netem.experiments.references import dealt_sampling_of
 from netem.experiments.sizes.checkpoints import write_checkpoint
 from netem.experiments.sizes.targets import QWEN_600M_TARGET, SizedTarget
 from netem.experiments.speed.runs import fault_of
@@ -257,4 +257,5 @@ class _Asking:
         options = AnswerOptions(policy, MAX_NEW_TOKENS, idle=idle, pace=LEVEL_SECONDS)
         if self.is_greedy(prompt):
             return options
-        return replace(options, rule="coupled", sampling=sampling_of(prompt.number // 2, self._seed))
+        sampling = dealt_sampling_of(prompt.number, len(self._tested.systems), self._seed)
+        return replace(options, rule="coupled", sampling=sampling)

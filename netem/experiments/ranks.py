@@ -19,7 +19,7 @@ from common.models.segment import Segment
 from common.protocol.sampling import LIKELIEST
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.prompts import CATEGORIES
-from netem.experiments.references import sampling_of
+from netem.experiments.references import dealt_sampling_of
 from netem.experiments.speed.runs import fault_of
 from netem.experiments.speed.testbed import Testbed, TokenPrompts, open_testbed
 from netem.links.profiles import find_profile
@@ -127,7 +127,7 @@ async def _answer_all(
         async def answer_in_turn() -> None:
             for prompt in waiting:
                 rule = rule_of(prompt.number)
-                sampling = sampling_of(prompt.number, seed) if rule == "coupled" else LIKELIEST
+                sampling = dealt_sampling_of(prompt.number, len(SYSTEMS), seed) if rule == "coupled" else LIKELIEST
                 options = AnswerOptions(STREAM, MAX_NEW_TOKENS, rule, idle, sampling=sampling)
                 answers[prompt.number] = await ask(
                     engine, testbed.server, find_profile(LINK), prompt.tokens, options, testbed.drafter(draft)

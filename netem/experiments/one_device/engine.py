@@ -137,7 +137,9 @@ class _Engine:
         self._device, self._dtype = torch.device(request.device), half_on_gpu(request.device)
         self._clock = compute_clock(self._device)
         self._plain, ours = (self._new_model(config) for _ in range(2))
-        self._weights_bytes = sum(each.nbytes for each in ours.parameters()) - ours.get_input_embeddings().weight.nbytes
+        # Of an embedding a pass reads a few rows; where it is the head too, all of it.
+        unread = 0 if config.tie_word_embeddings else ours.get_input_embeddings().weight.nbytes
+        self._weights_bytes = sum(each.nbytes for each in ours.parameters()) - unread
         slots = max(point.sessions * (point.context + point.rows) for point in workload.points)
         self._packed = PackedModel(ours, slots, prepacked=True)  # on a CPU: elsewhere there is nothing to prepack
         for held in (*self._packed.pool.keys_KSD, *self._packed.pool.values_KSV):

@@ -9,8 +9,10 @@ import pytest
 from common.models import attention_backend
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
+from netem.experiments.one_device.dimensions import build
 from netem.experiments.one_device.engine import QUICK, _Engine, _made_up, measure
 from netem.experiments.one_device.engine_report import Measured, Point, PointTimes, exponent, find_faults, make_report
+from netem.experiments.sizes.targets import chosen_targets
 from tests.common.models.varlen import Varlen
 from tests.pretended_gpu import pretended_gpu
 
@@ -97,3 +99,10 @@ def test_what_continuous_batching_does_once_is_no_part_of_its_step() -> None:
     engine._plain = SimpleNamespace(generate_batch=generate_batch)
     engine._clock = lambda: spent_s[0]
     assert engine._batching_ms(Point(1, 512, 1)) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("name", ["Qwen3-0.6B", "Llama-3.1-8B"])
+def test_the_floor_reads_all_weights_but_the_embedding_and_a_tied_one_as_the_head(name: str) -> None:
+    shape = chosen_targets([name], quick=True)[name].dimensions
+    engine = _Engine(QUICK, build(shape).config, Request(seed=0, quick=True))
+    assert engine._weights_bytes == 4 * (shape.layers * shape.layer_parameters + shape.hidden + shape.head_parameters)

@@ -73,11 +73,11 @@ def make_ablation_rows(
 ) -> list[AblationRow]:
     bootstrap = bootstrap_for(answers[drafts[0].name], seed)
     accepted = [accepts(answers[each.name]) for each in drafts]
-    speeds = [speed_ups(answers[each.name], each.depth, layers) for each in drafts]
+    speeds = [speed_ups(answers[each.name], each.depth, layers, each.forwards) for each in drafts]
     return [
         AblationRow(
             name=each.name,
-            score=make_score(answers[each.name], each.depth, layers, bootstrap),
+            score=make_score(answers[each.name], each.depth, layers, bootstrap, each.forwards),
             over_before=bootstrap.ratio(accepted[index], accepted[max(0, index - 1)]),
             over_first=bootstrap.ratio(accepted[index], accepted[0]),
             speed_over_before=bootstrap.ratio(speeds[index], speeds[max(0, index - 1)]),

@@ -58,7 +58,8 @@ async def measure(request: Request, advance: Advance) -> Report:
     for (draft, tree), given in answers.items():
         rounds = [answer.rounds for category in given.values() for answer in category]
         per_round = sum(each.levels for each in rounds) / max(1, sum(each.passes - 1 for each in rounds))
-        measured.append(TreeScore(draft, tree, make_score(given, draft.depth, layers, bootstrap), per_round))
+        score = make_score(given, draft.depth, layers, bootstrap, draft.forwards)
+        measured.append(TreeScore(draft, tree, score, per_round))
     return make_report(measured, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 
 

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from common.draft_kinds import DRAFT_KINDS
@@ -23,6 +26,16 @@ def test_each_row_is_held_against_the_one_before_and_the_first():
     assert [row[2][:4] for row in report.rows] == ["", "2.00", "2.00"]
     assert [row[3][:4] for row in report.rows] == ["", "2.00", "4.00"]
     assert report.results["rows"]["lsa"]["accept_length_over_first"]["value"] == 4
+
+
+def test_a_level_of_merged_drafts_costs_a_forward_of_each():
+    alone = ComparedDraft("eagle", DRAFT_KINDS["eagle"], Path("eagle"))
+    merged = replace(alone, name="both", beside=(ComparedDraft("other", DRAFT_KINDS["independent"], Path("other")),))
+    answers = {each.name: {"code": [measured(2, levels=4)] * 2} for each in (alone, merged)}
+    first, second = make_ablation_rows([alone, merged], answers, layers=12, seed=0)
+    # Passes of 30 ms, with four levels of 5 ms and of twice that.
+    assert first.score.speed_up.value / second.score.speed_up.value == pytest.approx(70 / 50)
+    assert second.speed_over_before.value == pytest.approx(50 / 70)
 
 
 async def test_tiny_drafts_are_rows_in_order(request_for, monkeypatch):

@@ -15,8 +15,9 @@ from typing import Any
 
 from common.draft_kinds import DraftParts
 from common.draft_models.directory import EXPORTER_WEIGHTS, read_draft_kind
+from common.draft_models.weight_files import draft_weight_files
 from common.models.fingerprint import fingerprint
-from common.models.source import CONFIG, WEIGHTS
+from common.models.source import CONFIG
 
 _PACKAGES = ("outrider", "torch", "transformers", "grpcio", "numpy")
 _COMPUTES_NOTHING = (":(top,exclude)docs", ":(top,exclude)tests", ":(top,exclude)*.md")
@@ -88,9 +89,9 @@ def _fingerprint(checkpoint: Path) -> str:
     if read_draft_kind(checkpoint).parts is DraftParts.CAUSAL_LM:
         return fingerprint(checkpoint)
     digest = hashlib.sha256()
-    for name in (CONFIG, WEIGHTS, EXPORTER_WEIGHTS):
-        if (checkpoint / name).is_file():
-            digest.update((checkpoint / name).read_bytes())
+    for file in (checkpoint / CONFIG, *draft_weight_files(checkpoint), checkpoint / EXPORTER_WEIGHTS):
+        if file.is_file():
+            digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

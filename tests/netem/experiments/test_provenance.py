@@ -1,12 +1,15 @@
 """Where a result comes from: which commits compute alike."""
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from common.draft_models.directory import KIND_KEY
+from common.models.source import CONFIG, HEAD_WEIGHTS, WEIGHTS
 from netem.experiments import provenance
-from netem.experiments.provenance import same_computation
+from netem.experiments.provenance import identities, same_computation
 
 
 @pytest.fixture
@@ -44,3 +47,13 @@ def test_documents_and_tests_change_no_result(commit):
 def test_a_commit_that_is_not_there_is_another(commit):
     assert not same_computation("0" * 40, commit("netem/provenance.py"))
     assert Path(provenance.__file__).is_file()
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, *HEAD_WEIGHTS])
+def test_a_draft_with_other_weights_is_another(tmp_path, name):
+    (tmp_path / CONFIG).write_text(json.dumps({KIND_KEY: "medusa"}))
+    found = []
+    for weights in (b"some", b"others"):
+        (tmp_path / name).write_bytes(weights)
+        found.append(identities({"draft": tmp_path})["draft"]["fingerprint"])
+    assert found[0] != found[1]

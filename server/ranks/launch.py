@@ -56,6 +56,12 @@ class ChildRanks:
         """From now on it is no news when one ends."""
         self._is_closing = True
 
+    def kill(self) -> None:
+        """Ends all at once, also one that hangs."""
+        self.expect_end()
+        for child in self._children:
+            child.kill()
+
     def close(self) -> None:
         """Ends those that have not ended."""
         self.expect_end()

@@ -50,6 +50,8 @@ class StartedRanks(Protocol):
 
     def expect_end(self) -> None: ...
 
+    def kill(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -154,10 +156,17 @@ class Lead:
         if self._lost is None:
             self._lost = RanksBrokenError(sentence)
             self._is_lost.set()
-            end = threading.Timer(_GRACE_S, _end_at_once, (sentence,))
+            end = threading.Timer(_GRACE_S, self._end_at_once, (sentence,))
             end.daemon = True
             end.start()
         return self._lost
+
+    def _end_at_once(self, sentence: str) -> None:
+        sys.stderr.write(f"outriderd: {sentence}\n")
+        sys.stderr.flush()
+        if self._children is not None:
+            self._children.kill()  # one that hangs would keep its memory of the GPU
+        os._exit(1)
 
     def close(self) -> None:
         """Ends the other ranks."""
@@ -168,12 +177,6 @@ class Lead:
                 pass
         if self._children is not None:
             self._children.close()
-
-
-def _end_at_once(sentence: str) -> None:
-    sys.stderr.write(f"outriderd: {sentence}\n")
-    sys.stderr.flush()
-    os._exit(1)
 
 
 class LeadModel(PackedModel):

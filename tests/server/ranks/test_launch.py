@@ -78,3 +78,28 @@ def test_they_end_when_rank_0_is_killed(idle_follower: Path) -> None:
         first.kill()
     gone, alive = psutil.wait_procs(others, ENDING_S)
     assert (len(gone), alive) == (2, [])
+
+
+def test_one_that_is_stopped_does_not_outlive_a_daemon_that_lost_it(idle_follower: Path) -> None:
+    code = """
+import pathlib, signal, sys, time
+from server.ranks import launch, lead, place
+launch._FOLLOWER, lead._GRACE_S = pathlib.Path(sys.argv[1]), 0.1
+daemon = lead.Lead(place.Place(ranks=2, local=2))
+daemon._children = launch.ChildRanks(2, "cpu", print)
+(stopped,) = daemon._children._children
+stopped.send_signal(signal.SIGSTOP)
+print(stopped.pid, flush=True)
+daemon._lose("a rank of the target hangs")
+time.sleep(600)
+"""
+    command = [sys.executable, "-c", code, str(idle_follower)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        stopped = psutil.Process(int(daemon.stdout.readline()))
+        assert daemon.wait(ENDING_S) == 1
+        _, alive = psutil.wait_procs([stopped], 5)
+        for process in alive:
+            process.kill()
+        assert alive == []
+        assert daemon.communicate()[1] == b"outriderd: a rank of the target hangs\n"

@@ -129,8 +129,8 @@ async def test_other_ranks_that_are_busy_do_not_hold_the_event_loop_up() -> None
 async def test_a_pass_that_hangs_is_noticed_although_a_beat_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("SILENCE_S", 0.05), ("_GRACE_S", 0.05), ("_BEAT_S", 0.01)):
         monkeypatch.setattr(f"server.ranks.lead.{name}", seconds)
-    monkeypatch.setattr("server.ranks.lead._end_at_once", lambda _: None)
     lead, group = Lead(Place(ranks=2, local=2)), SlowGroup()
+    monkeypatch.setattr(lead, "_end_at_once", lambda _: None)
     group.is_free.set()
     lead._group = group  # type: ignore[assignment]
     beat, hangs, is_over = lead._beat, threading.Event(), threading.Event()

@@ -24,6 +24,7 @@ class Waiting:
     level_seconds: float = 0.0  # between two levels of server drafting
     levels_per_pass: float = 0.0  # of server drafting in the time of a pass
     pass_seconds: float = 0.0
+    beside: bool = False  # a pass begins now, for another session
 
 
 PATIENT_NODES = 8
@@ -59,7 +60,12 @@ def assist(waiting: Waiting) -> float:
     and L levels in the time of a pass, w levels are all right with probability (1 - h)^w. The expected time to the next
     miss is least where that equals the mean of (1 - h)^i over the L levels of a pass, (1 - (1 - h)^L) / (h L). Where
     the drafts are better than usual this wait would be long; `_MAX_WAIT` keeps the gaps between commits even.
+
+    A pass that begins now for another session would be missed: taking part costs nothing, for levels are drafted during
+    it too, and the next pass begins as it ends.
     """
+    if waiting.beside:
+        return waiting.since
     kept = (1 - waiting.miss_rate) ** waiting.levels_per_pass
     missed = waiting.miss_rate * waiting.levels_per_pass
     enough = (1 - kept) / missed if missed > 1e-6 else 1.0
@@ -78,7 +84,7 @@ def colocated(waiting: Waiting) -> float:
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
     """`server_drafts`: the server drafts for the session too. `overlaps`: also while the session is in a pass.
-    `min_levels`: only while each session gets at least this many levels in the time of a pass."""
+    `min_levels`: only while there are so many levels in the time of a pass, as `PassTimings.has_levels` has it."""
 
     due: Callable[[Waiting], float]
     server_drafts: bool = False

@@ -18,6 +18,7 @@ class PassTimings:
         self.is_drafting = False  # a level is under way
         self._level_seconds = 0.0  # 0 until there was one
         self._first_seconds = 0.0  # of levels that read a prompt, too; 0 until there was one
+        self._freshness = 1.0  # of both: passes without a level wear it off
         self._has_loaded = False
         self._drafts = False  # since the last pass
 
@@ -25,7 +26,7 @@ class PassTimings:
     def level_seconds(self) -> float:
         """The time between two levels of one session, its wait for other sessions included. An upper bound where all
         levels were first ones, because answers are short."""
-        return (self._level_seconds or self._first_seconds) * self.sessions_drafted_for
+        return (self._level_seconds or self._first_seconds) * self._freshness * self.sessions_drafted_for
 
     @property
     def levels_per_pass(self) -> float:
@@ -33,24 +34,33 @@ class PassTimings:
         level_seconds = self.level_seconds
         return self.pass_seconds / level_seconds if level_seconds else math.inf
 
+    def has_levels(self, least: float) -> bool:
+        """Whether a session gets at least so many levels in the time of a pass while it is its turn, and half as many
+        on average over the turns of all: the server then commits about half as many tokens more than without."""
+        return self.levels_per_pass >= least * max(0.5, 1 / self.sessions_drafted_for)
+
     def pass_ended(self, seconds: float) -> None:
         self.pass_seconds = _smoothed(self.pass_seconds, seconds)
         if not self._drafts and not self.is_drafting:
-            self._level_seconds *= _FADING
-            self._first_seconds *= _FADING
+            self._freshness *= _FADING
         self._drafts = False
 
     def level_drafted(self, seconds: float) -> None:
-        self._drafts = True
-        self._level_seconds = _smoothed(self._level_seconds, seconds)
+        self._level_seconds = self._with_level(self._level_seconds, seconds)
 
     def first_level_drafted(self, seconds: float) -> None:
         """A level that also read the prompt. The very first one may have loaded the draft model and is no sample."""
-        self._drafts = True
-        if self._has_loaded:
-            self._first_seconds = _smoothed(self._first_seconds, seconds)
-        self._has_loaded = True
+        loaded, self._has_loaded = self._has_loaded, True
+        mean = self._with_level(self._first_seconds, seconds)
+        if loaded:
+            self._first_seconds = mean
+
+    def _with_level(self, mean: float, seconds: float) -> float:
+        """The mean with one more level. What has worn off counts for less, as the server no longer drafts."""
+        gain = 1 - (1 - _GAIN) * self._freshness
+        self._drafts, self._freshness = True, 1.0
+        return _smoothed(mean, seconds, gain)
 
 
-def _smoothed(mean: float, sample: float) -> float:
-    return mean + _GAIN * (sample - mean) if mean else sample
+def _smoothed(mean: float, sample: float, gain: float = _GAIN) -> float:
+    return mean + gain * (sample - mean) if mean else sample

@@ -58,6 +58,7 @@ class ServerSession:
         self.acceptance = AcceptanceEstimator()
         self._pass_timings = pass_timings or PassTimings()
         self._server_can_draft = terms.server_drafts
+        self.lacks_drafter = False  # others have all that the server may hold
         self._level_gain = LevelGain()
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
@@ -67,8 +68,7 @@ class ServerSession:
     # Frames that arrive.
 
     def opening_replies(self) -> Replies:
-        """The replies to the Open that made or rebuilt this session: Opened, and Finished if its tokens hold a whole
-        answer already."""
+        """The replies to the Open that made or rebuilt it: Opened, and Finished if its tokens hold a whole answer."""
         return (Opened(self.id), *self._end_if_over())
 
     def resumes(self, opened: Open) -> bool:
@@ -171,8 +171,8 @@ class ServerSession:
 
     # Passes.
 
-    def due(self) -> float:
-        """The time from which the session wants a pass; infinite while it waits for its client."""
+    def due(self, beside: bool = False) -> float:
+        """When it wants a pass, or, `beside` others, to be in theirs; infinite while it waits for its client."""
         if self.state is ServerState.FINISHED:
             return math.inf
         if self.processed < self._given - 1:
@@ -193,6 +193,7 @@ class ServerSession:
             level_seconds=self._pass_timings.level_seconds,
             levels_per_pass=self._pass_timings.levels_per_pass,
             pass_seconds=self._pass_timings.pass_seconds,
+            beside=beside,
         )
         return self._idle.due(waiting)
 
@@ -285,8 +286,8 @@ class ServerSession:
     def may_server_draft(self) -> bool:
         """Whether server drafting is of use now, at least outside a pass."""
         is_decoding = self.tree.frontier - self.processed == 1
-        enough = self._pass_timings.levels_per_pass >= self._idle.min_levels
-        return is_decoding and enough and self.wants_server_drafting
+        enough = self._pass_timings.has_levels(self._idle.min_levels)
+        return is_decoding and enough and not self.lacks_drafter and self.wants_server_drafting
 
     # Draft state. It is exported between `next_span` and `state_frame`, while everything else may go on.
 

@@ -36,10 +36,16 @@ class ServerDrafterFactory(Protocol):
 MAX_SERVER_DRAFTERS = 16
 """That exist at once: each may hold K/V of its own for the longest sequence."""
 
+LEVELS_IN_A_ROW = 12
+"""For one session while others wait. Of levels that are drafted during a pass the first is for the token that the pass
+commits anyway: sixteen sessions with a level each in every pass gain nothing, one with sixteen gains nearly as many
+tokens."""
+
 
 class DraftedForSession(Protocol):
     """A session for which the server may draft. `last_drafted_level` is the number of its last level, counted over all
-    sessions, and `last_drafted_turn` the turn of that level."""
+    sessions, `last_drafted_turn` the turn of that level, and `drafted_in_a_row` how many it got since another session
+    did."""
 
     session: ServerSession
     sequence: HeldSequence
@@ -48,6 +54,7 @@ class DraftedForSession(Protocol):
     in_pass: bool
     last_drafted_level: int
     last_drafted_turn: int
+    drafted_in_a_row: int
 
     @property
     def choices(self) -> TargetChoices | None: ...
@@ -96,37 +103,73 @@ class ServerDraftTask(Generic[Owner]):
         return owner.state_request == self.state_request and held_its_slots and owner.session.tree is self.tree
 
 
-def claim_draft_task(
-    candidates: Iterable[Owner], number: int, isolation: FaultIsolation[Owner]
-) -> ServerDraftTask[Owner] | None:
-    """The next task, for the session that has waited longest; None where no session should get a level. `number` counts
-    the levels of all sessions."""
-    for owner in sorted(candidates, key=lambda each: each.last_drafted_level):
-        with isolation(owner):
-            session = owner.session
-            view = session.server_draft_view(owner.in_pass)
-            if view is None:
-                continue
-            is_first = owner.drafter is None or owner.last_drafted_turn != session.turn
-            owner.last_drafted_level, owner.last_drafted_turn = number, session.turn
-            return ServerDraftTask(
-                owner,
-                drafter=owner.drafter,
-                state_request=owner.state_request,
-                epoch=session.epoch,
-                cuts=owner.sequence.cuts,
-                tree=session.tree,
-                view=replace(view, choices=owner.choices),
-                # A copy, because the session may go on while it is drafted for.
-                slots=owner.sequence.slots.copy(),
-                is_first=is_first,
-            )
-    return None
+class DraftingTurns:
+    """Which session gets the next level."""
+
+    def __init__(self) -> None:
+        self._levels = 0  # of all sessions
+
+    def claim(
+        self,
+        asking: Sequence[Owner],
+        present: Iterable[Owner],
+        away: Iterable[Owner],
+        isolation: FaultIsolation[Owner],
+    ) -> ServerDraftTask[Owner] | None:
+        """The next task: for the session that got the last level, up to `LEVELS_IN_A_ROW`, else for the one that has
+        waited longest; None where no session should get a level.
+
+        `asking` want one, of the `present` sessions, those with a stream; `away` are those on lease. Who is present
+        keeps its drafter to the end of its answer, or a crowd that takes them from one another would begin each level
+        by a prompt; for another one that of who drafted longest ago is dropped.
+        """
+        all_are_kept = sum(map(_keeps_drafter, present)) >= MAX_SERVER_DRAFTERS
+        for owner in asking:
+            owner.session.lacks_drafter = all_are_kept and owner.drafter is None
+        for owner in sorted(asking, key=self._place):
+            with isolation(owner):
+                view = owner.session.server_draft_view(owner.in_pass)
+                if view is None:
+                    continue
+                if owner.drafter is None:
+                    _drop_one_drafter(present, away)
+                return self._task(owner, view)
+        return None
+
+    def _in_a_row(self, owner: DraftedForSession) -> int:
+        return owner.drafted_in_a_row if owner.last_drafted_level == self._levels else 0
+
+    def _place(self, owner: DraftedForSession) -> tuple[bool, int]:
+        return not 0 < self._in_a_row(owner) < LEVELS_IN_A_ROW, owner.last_drafted_level
+
+    def _task(self, owner: Owner, view: TreeView) -> ServerDraftTask[Owner]:
+        session = owner.session
+        is_first = owner.drafter is None or owner.last_drafted_turn != session.turn
+        owner.drafted_in_a_row = 1 + self._in_a_row(owner)
+        self._levels += 1
+        owner.last_drafted_level, owner.last_drafted_turn = self._levels, session.turn
+        return ServerDraftTask(
+            owner,
+            drafter=owner.drafter,
+            state_request=owner.state_request,
+            epoch=session.epoch,
+            cuts=owner.sequence.cuts,
+            tree=session.tree,
+            view=replace(view, choices=owner.choices),
+            # A copy, because the session may go on while it is drafted for.
+            slots=owner.sequence.slots.copy(),
+            is_first=is_first,
+        )
 
 
-def drop_one_drafter(owners: Iterable[Owner]) -> None:
-    """Drops a drafter where as many exist as may: that of a finished session, of several the one that drafted longest
-    ago."""
-    aided = [owner for owner in owners if owner.drafter is not None]
+def _drop_one_drafter(present: Iterable[Owner], away: Iterable[Owner]) -> None:
+    """Drops a drafter where as many exist as may: of those that no answer of a `present` session needs now the one that
+    drafted longest ago."""
+    every = [(_keeps_drafter(owner), owner) for owner in present] + [(False, owner) for owner in away]
+    aided = [(is_kept, owner) for is_kept, owner in every if owner.drafter is not None]
     if len(aided) >= MAX_SERVER_DRAFTERS:
-        min(aided, key=lambda owner: (owner.is_running, owner.last_drafted_level)).drafter = None
+        min(aided, key=lambda each: (each[0], each[1].last_drafted_level))[1].drafter = None
+
+
+def _keeps_drafter(owner: DraftedForSession) -> bool:
+    return owner.drafter is not None and owner.is_running and not owner.session.stalled

@@ -19,7 +19,7 @@ from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, Probabilities, schedule
-from server.passes.server_drafting import DraftedLevel, ServerDraftTask, claim_draft_task, drop_one_drafter
+from server.passes.server_drafting import DraftedLevel, DraftingTurns, ServerDraftTask
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import RefusalError, RefusalReason
 from server.sessions.accounting import Accounting, AnswerCounts, count_answers
@@ -60,7 +60,7 @@ class Sessions:
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness
-        self._level = 0  # the number of the latest claim of a level
+        self._drafting_turns = DraftingTurns()
         self._draining = False
 
     def __len__(self) -> int:
@@ -179,6 +179,10 @@ class Sessions:
         registry = self._registry
         self._isolation(_BEFORE_PASS).call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
         due = self._select(registry.entries, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
+        if due:
+            here = set(due)
+            others = [entry for entry in registry.entries if entry not in here]
+            due += self._select(others, lambda entry: self._wants_pass(entry, now, beside=True), _BEFORE_PASS)
         registry.leases.expire(now)
         self._reclaim.make_available(due)
         due += self._select(self._owed_a_pass, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
@@ -246,11 +250,9 @@ class Sessions:
         next claim."""
         asking = self._select(self._registry.entries, lambda entry: entry.session.wants_server_drafting, _BEFORE_LEVEL)
         self._pass_timings.sessions_drafted_for = max(1, len(asking))
-        self._level += 1
-        asked = claim_draft_task(asking, self._level, self._isolation(_BEFORE_LEVEL))
+        present, away = self._registry.entries, self._registry.leases.entries
+        asked = self._drafting_turns.claim(asking, present, away, self._isolation(_BEFORE_LEVEL))
         self._pass_timings.is_drafting = asked is not None
-        if asked is not None and asked.drafter is None:
-            drop_one_drafter([*self._registry.leases.entries, *self._registry.entries])
         return asked
 
     def add_drafted_level(
@@ -333,8 +335,9 @@ class Sessions:
         """Sessions on lease that take part in a pass, where a slot is available: nobody is dropped for them."""
         return self._registry.owed_a_pass if self._reclaim.available else []
 
-    def _wants_pass(self, entry: SessionEntry, now: float) -> bool:
-        return entry.session.due() <= now and not (self._prefixes.look_up(entry) and entry.session.due() > now)
+    def _wants_pass(self, entry: SessionEntry, now: float, beside: bool = False) -> bool:
+        due = entry.session.due
+        return due(beside) <= now and not (self._prefixes.look_up(entry) and due(beside) > now)
 
     def _preempt(self, entry: SessionEntry) -> None:
         self.counters.preempted += 1

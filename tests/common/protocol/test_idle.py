@@ -35,6 +35,13 @@ def test_when_a_policy_takes_part_in_a_pass(policy, nodes, exhausted, when):
     assert due(policy, nodes, exhausted=exhausted) == when
 
 
+@pytest.mark.parametrize("policy", ["assist", "auto"])
+def test_a_pass_of_others_is_not_missed_for_a_level(policy):
+    waits_for_a_level = {"level_gain": 1.0, "miss_rate": 0.1, "levels_per_pass": 6.0}
+    assert due(policy, **waits_for_a_level) > SINCE
+    assert due(policy, **waits_for_a_level, beside=True) == SINCE
+
+
 def test_lockstep_waits_for_an_answer_whatever_is_left_of_the_last_tree():
     assert due("lockstep", nodes=9) == math.inf
     assert due("lockstep", nodes=0, answered=True) == SINCE

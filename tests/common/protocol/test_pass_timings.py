@@ -91,3 +91,48 @@ def test_one_odd_time_moves_little_and_a_lasting_one_all():
     for _ in range(100):
         pass_timings.level_drafted(0.09)
     assert pass_timings.level_seconds == pytest.approx(0.09, rel=1e-3)
+
+
+def test_a_first_level_tells_that_levels_take_as_long_as_before():
+    """Where drafters are taken from one another all levels are first ones."""
+    pass_timings = PassTimings()
+    for _ in range(2):
+        pass_timings.first_level_drafted(0.06)
+    pass_timings.level_drafted(0.05)
+    for _ in range(50):
+        pass_timings.pass_ended(0.03)
+    assert pass_timings.level_seconds < 0.025
+    pass_timings.first_level_drafted(0.06)
+    assert pass_timings.level_seconds == pytest.approx(0.05)
+
+
+def test_what_has_worn_off_counts_for_less_than_a_new_level():
+    fresh, worn = PassTimings(), PassTimings()
+    for pass_timings in (fresh, worn):
+        pass_timings.level_drafted(1.0)
+    for _ in range(200):
+        worn.pass_ended(0.03)
+    for pass_timings in (fresh, worn):
+        pass_timings.level_drafted(0.1)
+    assert fresh.level_seconds > 0.8
+    assert worn.level_seconds == pytest.approx(0.1, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sessions", "has"),
+    [
+        (0.030, 1, True),
+        (0.031, 1, False),
+        (0.030, 2, True),
+        (0.031, 2, False),
+        (0.005, 12, True),
+        (0.005, 13, False),
+    ],
+)
+def test_a_session_needs_a_level_in_its_turn_and_half_a_one_for_each_session(seconds, sessions, has):
+    pass_timings = PassTimings()
+    pass_timings.pass_ended(0.03)
+    pass_timings.level_drafted(seconds)
+    pass_timings.sessions_drafted_for = sessions
+    assert pass_timings.has_levels(1.0) is has
+    assert pass_timings.has_levels(0.0)

@@ -234,7 +234,7 @@ def test_a_client_cannot_name_the_servers_own_nodes(node):
 def test_a_crowd_ends_the_help_of_auto_which_comes_back_when_the_crowd_leaves():
     pass_timings = busy(levels_per_pass=6.0)
     auto, assist = assisted("auto", pass_timings), assisted("assist", pass_timings)
-    for rivals, helped in ((1, True), (6, True), (7, False), (60, False), (2, True)):
+    for rivals, helped in ((1, True), (12, True), (13, False), (60, False), (2, True)):
         pass_timings.sessions_drafted_for = rivals
         assert (auto.server_draft_view(in_pass=False) is not None) is helped
         assert assist.server_draft_view(in_pass=False) is not None

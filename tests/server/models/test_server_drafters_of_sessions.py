@@ -178,28 +178,40 @@ def live_drafters(sessions: Sessions) -> list[int]:
     return [entry.session.tree.tokens[0] for entry in sessions._registry.entries if entry.drafter is not None]
 
 
-def test_only_so_many_server_drafters_exist_and_the_least_recently_used_goes_first() -> None:
+@pytest.fixture
+def in_a_row(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("server.passes.server_drafting.LEVELS_IN_A_ROW", 2)
+    return 2
+
+
+def test_only_so_many_server_drafters_exist_and_an_answer_keeps_its_own_to_its_end(in_a_row: int) -> None:
     sessions = Sessions(
         new_sessions().terms, ServingLimits(MAX_SERVER_DRAFTERS + 1, SERVING_LIMITS.pass_tokens), capacity=2000
     )
     fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
-    for first in range(1, MAX_SERVER_DRAFTERS + 1):
-        begun(sessions, fake_target, [first, 1])
+    crowd = range(1, MAX_SERVER_DRAFTERS + 1)
+    clients = [begun(sessions, fake_target, [first, 1]) for first in crowd]
+    for _ in range(in_a_row * len(crowd)):
         assert one_level(sessions, helpers) is not None
-    again_helped = one_level(sessions, helpers)
-    assert again_helped is not None
-    assert again_helped.session.tree.tokens[0] == 1
     begun(sessions, fake_target, [MAX_SERVER_DRAFTERS + 1, 1])
-    assert one_level(sessions, helpers) is not None
-    assert live_drafters(sessions) == [1, *range(3, MAX_SERVER_DRAFTERS + 2)]
+    (newcomer,) = [each for each in sessions._registry.entries if each.drafter is None]
+    for _ in range(in_a_row * len(crowd)):
+        assert one_level(sessions, helpers) is not newcomer
+    assert live_drafters(sessions) == [*crowd]
+    assert len(helpers.made) == MAX_SERVER_DRAFTERS
+    assert newcomer.session.due() <= 0.0, "it waits for no level"
+    sessions.leave(clients[4], 0.0)
+    for _ in range(in_a_row + 1):
+        assert one_level(sessions, helpers) is not None
+    assert newcomer.drafter is not None
 
 
-def test_a_session_whose_answer_is_over_loses_its_server_drafter_first() -> None:
+def test_a_session_whose_answer_is_over_loses_its_server_drafter_first(in_a_row: int) -> None:
     crowd = MAX_SERVER_DRAFTERS + 1
     sessions = Sessions(new_sessions().terms, ServingLimits(crowd, SERVING_LIMITS.pass_tokens), capacity=2000)
     fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
     clients = [begun(sessions, fake_target, [first, 1]) for first in range(1, crowd)]
-    for _ in clients:
+    for _ in range(in_a_row * len(clients)):
         assert one_level(sessions, helpers) is not None
     assert len(live_drafters(sessions)) == MAX_SERVER_DRAFTERS
     clients[-1].hear()

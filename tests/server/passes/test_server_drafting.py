@@ -1,7 +1,6 @@
 """Server drafting: exact answers, fair turns, and a level that fails harms no other session."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -94,19 +93,36 @@ def test_both_may_draft_at_once() -> None:
     assert client.session.passes < 30, "the guesses of the client alone save two"
 
 
-def test_levels_go_to_the_session_that_has_waited_longest() -> None:
+def test_levels_come_in_a_row_and_then_go_to_the_session_that_has_waited_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_a_row = 3
+    monkeypatch.setattr("server.passes.server_drafting.LEVELS_IN_A_ROW", in_a_row)
     sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
     begun(sessions, fake_target, [3, 1])
     begun(sessions, fake_target, [4, 1])
-    turns = [one_level(sessions, helpers) for _ in range(4)]
+    turns = [one_level(sessions, helpers) for _ in range(2 * in_a_row + 1)]
     newcomer = begun(sessions, fake_target, [5, 1])
-    turns += [one_level(sessions, helpers) for _ in range(6)]
+    turns += [one_level(sessions, helpers) for _ in range(3 * in_a_row - 1)]
     assert None not in turns
-    assert turns[:4] == [*turns[:2], *turns[:2]]
-    assert turns[4] is not None
-    assert turns[4].listener is newcomer
-    assert turns[4:7] == turns[7:]
-    assert set(Counter(turns[4:]).values()) == {2}
+    rows = [turns[first : first + in_a_row] for first in range(0, len(turns), in_a_row)]
+    assert all(len(set(row)) == 1 for row in rows)
+    first, second, again, third, last = (row[0] for row in rows)
+    assert first is not second
+    assert (again, last) == (first, second)
+    assert third is not None
+    assert third.listener is newcomer
+
+
+def test_a_row_ends_where_the_session_has_no_use_for_a_level() -> None:
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    leaving = begun(sessions, fake_target, [3, 1])
+    begun(sessions, fake_target, [4, 1])
+    first = one_level(sessions, helpers)
+    assert first is not None
+    assert first.listener is leaving
+    sessions.leave(leaving, 0.0)
+    assert [one_level(sessions, helpers) for _ in range(2)] == 2 * [*sessions._registry.entries]
 
 
 def test_a_session_that_wants_no_help_is_passed_over() -> None:
@@ -167,11 +183,33 @@ def test_what_a_level_takes_is_shared_by_all_who_ask_and_a_crowd_sends_auto_away
     long_pass(sessions, fake_target, 0.0, seconds=0.3)
     for _ in range(2):
         assert one_level(sessions, helpers, seconds=0.2) is not None  # one and a half in a pass
-    rival = Client(sessions, "second")
-    rival.open([4, 1], Settings(40, idle="auto"))
+    rivals = [Client(sessions, str(number)) for number in range(3)]
+    rivals[0].open([4, 1], Settings(40, idle="auto"))
+    assert one_level(sessions, helpers, seconds=0.2) is not None  # three quarters of a level for each of two
+    for rival in rivals[1:]:
+        rival.open([4, 1], Settings(40, idle="auto"))
     assert one_level(sessions, helpers, seconds=0.2) is None
-    sessions.leave(rival, 0.0)
+    sessions.leave(rivals[1], 0.0)
+    sessions.leave(rivals[2], 0.0)
     assert one_level(sessions, helpers, seconds=0.2) is not None
+
+
+def test_who_waits_for_a_level_takes_part_in_the_pass_of_another_session() -> None:
+    """It would miss that pass, and levels are drafted during it too."""
+    sessions, fake_target, helpers = new_sessions("auto"), FakeTarget(), Helpers(guessing(VOCAB))
+    waiting = Client(sessions, "waiting")
+    waiting.open([3, 1], Settings(40, idle="auto"))
+    long_pass(sessions, fake_target, 0.0, seconds=1.0)
+    for _ in range(3):
+        assert one_level(sessions, helpers, seconds=0.1) is not None
+    long_pass(sessions, fake_target, 10.0, seconds=1.0)
+    now = 11.0
+    assert sessions.next_due() > now
+    assert sessions.plan(now) is None
+    Client(sessions, "another").open([4, 1], Settings(40, idle="eager"))
+    batch = sessions.plan(now)
+    assert batch is not None
+    assert len(batch.owners) == 2
 
 
 def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:

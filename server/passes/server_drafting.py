@@ -37,9 +37,9 @@ MAX_SERVER_DRAFTERS = 16
 """That exist at once: each may hold K/V of its own for the longest sequence."""
 
 LEVELS_IN_A_ROW = 12
-"""For one session while others wait. Of levels that are drafted during a pass the first is for the token that the pass
-commits anyway: sixteen sessions with a level each in every pass gain nothing, one with sixteen gains nearly as many
-tokens."""
+"""For one session while others wait, where its policy drafts during passes. Of such levels the first is for the token
+that the pass commits anyway: sixteen sessions with a level each in every pass gain nothing, one with sixteen gains
+nearly as many tokens."""
 
 
 class DraftedForSession(Protocol):
@@ -140,7 +140,8 @@ class DraftingTurns:
         return owner.drafted_in_a_row if owner.last_drafted_level == self._levels else 0
 
     def _place(self, owner: DraftedForSession) -> tuple[bool, int]:
-        return not 0 < self._in_a_row(owner) < LEVELS_IN_A_ROW, owner.last_drafted_level
+        goes_on = owner.session.idle.overlaps and 0 < self._in_a_row(owner) < LEVELS_IN_A_ROW
+        return not goes_on, owner.last_drafted_level
 
     def _task(self, owner: Owner, view: TreeView) -> ServerDraftTask[Owner]:
         session = owner.session

@@ -157,14 +157,15 @@ async def test_turns_of_one_session_keep_their_past(served: Served, kind: str, l
     drafter = Gappy(served.drafter(kind, layers, "float16"), 5, loss=0.2)
     async with served.local_server.running(), served.local_server.converse(drafter) as conversation:
         sequence: list[int] = []
+        settings = Settings(12, idle="lockstep")
         for more in ([5, 6, 7], [8, 9], [10]):
             sequence += more
-            answer = await conversation.answer(sequence, Settings(12, idle="lockstep"), lambda committed, provisional: None)
+            answer = await conversation.answer(sequence, settings, lambda committed, provisional: None)
             assert not answer.note
             assert answer.tokens == served.local_server.truth(sequence, 12)
             sequence += answer.tokens
         rewritten = [*sequence[:20], 1, 2, 3]
-        answer = await conversation.answer(rewritten, Settings(12, idle="lockstep"), lambda committed, provisional: None)
+        answer = await conversation.answer(rewritten, settings, lambda committed, provisional: None)
         assert not answer.note
         assert answer.tokens == served.local_server.truth(rewritten, 12)
     assert drafter.turns == {0, 1, 2, 3}

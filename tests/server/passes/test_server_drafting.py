@@ -114,6 +114,16 @@ def test_levels_come_in_a_row_and_then_go_to_the_session_that_has_waited_longest
     assert third.listener is newcomer
 
 
+def test_between_passes_each_level_goes_to_the_session_that_has_waited_longest() -> None:
+    sessions, fake_target, helpers = new_sessions("colocated"), FakeTarget(), Helpers(guessing(VOCAB))
+    for first in (3, 4, 5):
+        begun(sessions, fake_target, [first, 1], "colocated")
+    turns = [one_level(sessions, helpers) for _ in range(6)]
+    assert None not in turns
+    assert len(set(turns[:3])) == 3
+    assert turns[:3] == turns[3:]
+
+
 def test_a_row_ends_where_the_session_has_no_use_for_a_level() -> None:
     sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
     leaving = begun(sessions, fake_target, [3, 1])

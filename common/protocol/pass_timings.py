@@ -35,8 +35,8 @@ class PassTimings:
         return self.pass_seconds / level_seconds if level_seconds else math.inf
 
     def has_levels(self, least: float) -> bool:
-        """Whether a session gets at least so many levels in the time of a pass while it is its turn, and half as many
-        on average over the turns of all: the server then commits about half as many tokens more than without."""
+        """Whether a session gets at least so many levels in the time of a pass while it gets all of them, and at least
+        half as many where all sessions share them."""
         return self.levels_per_pass >= least * max(0.5, 1 / self.sessions_drafted_for)
 
     def pass_ended(self, seconds: float) -> None:

@@ -115,7 +115,7 @@ class ServerSession:
             return ()
         check_nodes(grow.nodes, self._terms)
         self.tree.grow(grow.frontier, grow.nodes)
-        most = self._terms.max_nodes + (self._terms.max_server_drafted_nodes if self.idle.server_drafts else 0)
+        most = self._terms.max_nodes + (self._terms.max_server_drafted_nodes if self.idle_policy.server_drafts else 0)
         if len(self.tree) > most:
             raise PeerError(f"the tree has {len(self.tree)} nodes, more than the {most} allowed")
         self._acknowledge(grow.frontier, now)
@@ -195,7 +195,7 @@ class ServerSession:
             pass_seconds=self._pass_timings.pass_seconds,
             beside=beside,
         )
-        return self.idle.due(waiting)
+        return self.idle_policy.due(waiting)
 
     @property
     def stalled(self) -> bool:
@@ -254,7 +254,7 @@ class ServerSession:
     def server_draft_view(self, in_pass: bool) -> TreeView | None:
         """The view that the server should draft from now, None where it should not; proposals go to `add_server_draft`.
         `in_pass`: whether the session takes part in a running pass."""
-        if not self.may_server_draft or (in_pass and not self.idle.overlaps):
+        if not self.may_server_draft or (in_pass and not self.idle_policy.overlaps):
             return None
         return self.tree.view().drafted_for(self._settings, self._prompt_length, self._constraint)
 
@@ -276,7 +276,7 @@ class ServerSession:
     @property
     def wants_server_drafting(self) -> bool:
         """Whether this answer wants server drafting, now or once the prompt is computed."""
-        wanted = self._server_can_draft and self.idle.server_drafts and not self.tree.grouped
+        wanted = self._server_can_draft and self.idle_policy.server_drafts and not self.tree.grouped
         wanted = wanted and not self._settings.wants_state_alone
         if not wanted or self.state is ServerState.FINISHED or self.stalled:
             return False
@@ -286,7 +286,7 @@ class ServerSession:
     def may_server_draft(self) -> bool:
         """Whether server drafting is of use now, at least outside a pass."""
         is_decoding = self.tree.frontier - self.processed == 1
-        enough = self._pass_timings.has_levels(self.idle.min_levels)
+        enough = self._pass_timings.has_levels(self.idle_policy.min_levels)
         return is_decoding and enough and not self.lacks_drafter and self.wants_server_drafting
 
     # Draft state. It is exported between `next_span` and `state_frame`, while everything else may go on.
@@ -338,7 +338,7 @@ class ServerSession:
         self._settings = settings
         self._constraint = self._terms.constrain(settings.constraint)
         self.tree.grouped = RULES[settings.rule].grouped
-        self.idle = IDLE_POLICIES[settings.idle or self._terms.idle]
+        self.idle_policy = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
         self.acked = self._given = self.tree.frontier
         self.answered_at = 0  # the frontier of the client's last Grow

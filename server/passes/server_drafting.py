@@ -44,8 +44,7 @@ nearly as many tokens."""
 
 class DraftedForSession(Protocol):
     """A session for which the server may draft. `last_drafted_level` is the number of its last level, counted over all
-    sessions, `last_drafted_turn` the turn of that level, and `drafted_in_a_row` how many it got since another session
-    did."""
+    sessions, and `last_drafted_turn` the turn of that level."""
 
     session: ServerSession
     sequence: HeldSequence
@@ -54,7 +53,6 @@ class DraftedForSession(Protocol):
     in_pass: bool
     last_drafted_level: int
     last_drafted_turn: int
-    drafted_in_a_row: int
 
     @property
     def choices(self) -> TargetChoices | None: ...
@@ -103,11 +101,12 @@ class ServerDraftTask(Generic[Owner]):
         return owner.state_request == self.state_request and held_its_slots and owner.session.tree is self.tree
 
 
-class DraftingTurns:
+class LevelScheduler:
     """Which session gets the next level."""
 
     def __init__(self) -> None:
         self._levels = 0  # of all sessions
+        self._in_a_row = 0  # the latest of them, of one session
 
     def claim(
         self,
@@ -121,32 +120,33 @@ class DraftingTurns:
 
         `asking` want one, of the `present` sessions, those with a stream; `away` are those on lease. Who is present
         keeps its drafter to the end of its answer, or a crowd that takes them from one another would begin each level
-        by a prompt; for another one that of who drafted longest ago is dropped.
+        by a prompt. Of the other drafters the one that drafted longest ago is dropped where there are too many.
         """
-        all_are_kept = sum(map(_keeps_drafter, present)) >= MAX_SERVER_DRAFTERS
+        kept = [owner for owner in present if owner.drafter is not None and _needs_drafter(owner)]
+        spare = [owner for owner in (*present, *away) if owner.drafter is not None and owner not in kept]
         for owner in asking:
-            owner.session.lacks_drafter = all_are_kept and owner.drafter is None
+            owner.session.lacks_drafter = owner.drafter is None and len(kept) >= MAX_SERVER_DRAFTERS
         for owner in sorted(asking, key=self._place):
             with isolation(owner):
                 view = owner.session.server_draft_view(owner.in_pass)
                 if view is None:
                     continue
-                if owner.drafter is None:
-                    _drop_one_drafter(present, away)
+                if owner.drafter is None and len(kept) + len(spare) >= MAX_SERVER_DRAFTERS:
+                    min(spare, key=lambda each: each.last_drafted_level).drafter = None
                 return self._task(owner, view)
         return None
 
-    def _in_a_row(self, owner: DraftedForSession) -> int:
-        return owner.drafted_in_a_row if owner.last_drafted_level == self._levels else 0
+    def _is_latest(self, owner: DraftedForSession) -> bool:
+        return owner.last_drafted_level == self._levels
 
     def _place(self, owner: DraftedForSession) -> tuple[bool, int]:
-        goes_on = owner.session.idle.overlaps and 0 < self._in_a_row(owner) < LEVELS_IN_A_ROW
+        goes_on = owner.session.idle_policy.overlaps and self._is_latest(owner) and self._in_a_row < LEVELS_IN_A_ROW
         return not goes_on, owner.last_drafted_level
 
     def _task(self, owner: Owner, view: TreeView) -> ServerDraftTask[Owner]:
         session = owner.session
         is_first = owner.drafter is None or owner.last_drafted_turn != session.turn
-        owner.drafted_in_a_row = 1 + self._in_a_row(owner)
+        self._in_a_row = self._in_a_row + 1 if self._is_latest(owner) else 1
         self._levels += 1
         owner.last_drafted_level, owner.last_drafted_turn = self._levels, session.turn
         return ServerDraftTask(
@@ -163,14 +163,5 @@ class DraftingTurns:
         )
 
 
-def _drop_one_drafter(present: Iterable[Owner], away: Iterable[Owner]) -> None:
-    """Drops a drafter where as many exist as may: of those that no answer of a `present` session needs now the one that
-    drafted longest ago."""
-    every = [(_keeps_drafter(owner), owner) for owner in present] + [(False, owner) for owner in away]
-    aided = [(is_kept, owner) for is_kept, owner in every if owner.drafter is not None]
-    if len(aided) >= MAX_SERVER_DRAFTERS:
-        min(aided, key=lambda each: (each[0], each[1].last_drafted_level))[1].drafter = None
-
-
-def _keeps_drafter(owner: DraftedForSession) -> bool:
-    return owner.drafter is not None and owner.is_running and not owner.session.stalled
+def _needs_drafter(owner: DraftedForSession) -> bool:
+    return owner.is_running and not owner.session.stalled

@@ -88,7 +88,6 @@ class SessionEntry:
     awaits_first_pass: bool = True  # no pass has computed anything for the request of its newest stream
     last_drafted_level: int = 0  # the number of its last level drafted here, among those of all sessions
     last_drafted_turn: int = -1
-    drafted_in_a_row: int = 0  # levels, since another session got one
     most_tokens: int | None = None  # of a pass, since the device had no memory for more; 0: not even for one
 
     @property

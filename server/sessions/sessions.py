@@ -19,7 +19,7 @@ from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, Probabilities, schedule
-from server.passes.server_drafting import DraftedLevel, DraftingTurns, ServerDraftTask
+from server.passes.server_drafting import DraftedLevel, LevelScheduler, ServerDraftTask
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import RefusalError, RefusalReason
 from server.sessions.accounting import Accounting, AnswerCounts, count_answers
@@ -60,7 +60,7 @@ class Sessions:
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness
-        self._drafting_turns = DraftingTurns()
+        self._levels = LevelScheduler()
         self._draining = False
 
     def __len__(self) -> int:
@@ -251,7 +251,7 @@ class Sessions:
         asking = self._select(self._registry.entries, lambda entry: entry.session.wants_server_drafting, _BEFORE_LEVEL)
         self._pass_timings.sessions_drafted_for = max(1, len(asking))
         present, away = self._registry.entries, self._registry.leases.entries
-        asked = self._drafting_turns.claim(asking, present, away, self._isolation(_BEFORE_LEVEL))
+        asked = self._levels.claim(asking, present, away, self._isolation(_BEFORE_LEVEL))
         self._pass_timings.is_drafting = asked is not None
         return asked
 

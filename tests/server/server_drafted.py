@@ -12,6 +12,8 @@ from tests.server.fake_target import VOCAB, FakeTarget, decode
 from tests.server.proposers import Proposer, knowing
 
 ASSISTED = Settings(max_new_tokens=40, idle="assist")
+ASSISTING = ("assist", "auto", "colocated")
+"""Idle policies with which the server drafts."""
 
 
 def new_sessions(idle: str = "assist", **terms: Any) -> Sessions:

@@ -63,8 +63,8 @@ class Part:
 @dataclass(frozen=True)
 class Scale:
     """How large a run is. minutes: of the whole. shape: of the target that is trained, and judged by so many prompts of
-    each kind. conversations: to train draft models on. tested: what pytest collects. budgets: expected minutes of each
-    part but the training of the target."""
+    each kind. conversations: to train draft models on. tested: the files with tests for a GPU. budgets: expected
+    minutes of each part but the training of the target."""
 
     device: str
     quick: bool
@@ -89,9 +89,13 @@ GPU = Scale(
     shape="large",
     judged=8,
     conversations=6000,
-    tested=("tests",),
+    tested=(
+        "tests/test_pretended_gpu.py",
+        *(f"tests/common/models/test_{name}.py" for name in ("attention_cuda", "packed", "pass_graphs")),
+        *("tests/server/models/test_draft_models.py", "tests/server/test_engine.py"),
+    ),
     budgets={
-        **{"tests": 3, "data": 0.3, "engine-qwen": 0.6, "engine-llama": 1.0, "sizes": 4.5, "load-llama": 1.2},
+        **{"tests": 1.5, "data": 0.3, "engine-qwen": 0.6, "engine-llama": 1.0, "sizes": 4.5, "load-llama": 1.2},
         **{"moa": 1.3, "eagle": 1.3, "single-device": 1.7, "load": 2.5},
     },
 )

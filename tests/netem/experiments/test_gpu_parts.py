@@ -56,6 +56,18 @@ def test_the_rehearsal_has_the_same_parts_in_the_same_order() -> None:
         assert "cuda" not in small.arguments or part.module == TESTS
 
 
+def test_every_file_with_a_test_for_a_gpu_is_collected() -> None:
+    """Reading all of them takes longer than these tests do."""
+    root = Path(__file__).parents[3]
+    marked = {
+        str(file.relative_to(root))
+        for file in root.glob("tests/**/test_*.py")
+        if "pytest.mark." + "cuda" in file.read_text()
+    }
+    assert set(GPU.tested) == marked
+    assert set(REHEARSAL.tested) <= marked
+
+
 def test_experiments_name_what_runs_on_a_gpu_and_need_nothing_from_outside() -> None:
     asked = [part.arguments for part in parts_of(GPU).values() if part.module == LAB]
     assert {each[1] for each in asked} == {"engine", "sizes", "single-device", "load-timed"}

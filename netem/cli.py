@@ -162,6 +162,7 @@ def demo(
     link = _profile(profile, None, None)
     from netem.experiments.speed.demo import compare_virtually
 
+    out.parent.mkdir(parents=True, exist_ok=True)
     result = compare_virtually(models, link, prompts, max_new_tokens, seed)
     out.write_text(json.dumps(result), encoding="utf-8")
 

@@ -13,7 +13,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from inspect import signature
 from itertools import accumulate
+from math import log
 from typing import Any
 
 import torch
@@ -29,7 +31,11 @@ from common.models.layer_attention import Scoring
 _log = logging.getLogger(__name__)
 
 VarlenAttention = Callable[..., Any]
-"""`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp: `[T, H, D]` and `[H, T]`."""
+"""`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp: `[T, H, D]` and `[H, T]`. H is a multiple of the heads
+of the keys."""
+
+_TOLERANCE = 1e-3
+"""Of a log-sum-exp, which is float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +100,6 @@ class OverViewsAtOnce:
                 sequences.most_queries,
                 sequences.most_keys,
                 scale=scoring.scaling,
-                enable_gqa=True,
             )
             yield sequences.rows, result_THV.transpose(0, 1).unflatten(0, heads), log_sums_HT.unflatten(0, heads)
 
@@ -122,12 +127,17 @@ def launches_over(views: Sequence[View], device: torch.device) -> list[ViewSeque
 
 
 def _try(kernel: VarlenAttention, device: torch.device, dtype: torch.dtype) -> None:
-    """Launches it once as passes do: two query heads for each of keys, which lie head by head, and a gap."""
+    """Launches it once as passes do: two query heads for each of keys, which lie head by head, and a gap. Raises
+    `RuntimeError` where a query head does not see the values of its own keys."""
     heads, dim = 2, 16
     query_THD = torch.zeros(1, 2 * heads, dim, dtype=dtype, device=device)
     keys_SKD = torch.zeros(heads, 4, dim, dtype=dtype, device=device).transpose(0, 1)
+    values_SKD = keys_SKD + torch.arange(heads, dtype=dtype, device=device)[:, None]
     queries, keys = (torch.tensor(ends, dtype=torch.int32, device=device) for ends in ([0, 0, 1], [0, 2, 4]))
-    kernel(query_THD, keys_SKD, keys_SKD, queries, keys, 1, 2, scale=1.0, enable_gqa=True)
+    result_THD, log_sums_HT = kernel(query_THD, keys_SKD, values_SKD, queries, keys, 1, 2, scale=1.0)
+    seen, log_sums = result_THD[0, :, 0].tolist(), log_sums_HT[:, 0].tolist()
+    if seen != [0, 0, 1, 1] or any(abs(each - log(2)) > _TOLERANCE for each in log_sums):
+        raise RuntimeError("its results are others than attention's")
 
 
 @cache
@@ -143,7 +153,9 @@ def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | N
         try:
             from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-            kernel = partial(varlen_attn, return_aux=AuxRequest(lse=True))
+            # Where it does not know the argument, as in torch 2.11, it takes fewer heads of keys without being told.
+            grouped: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
+            kernel = partial(varlen_attn, return_aux=AuxRequest(lse=True), **grouped)
             _try(kernel, device, dtype)
             return kernel
         except ImportError:

@@ -124,7 +124,6 @@ class BucketAttention:
             rows,
             layout.most_keys,
             scale=scoring.scaling,
-            enable_gqa=True,
         )
         # What the kernel did not write may be anything, so it is chosen away and not multiplied by 0.
         has_view_N1 = launch.has_view_N1

@@ -95,7 +95,7 @@ GPU = Scale(
         *("tests/server/models/test_draft_models.py", "tests/server/test_engine.py"),
     ),
     budgets={
-        **{"tests": 1.5, "data": 0.3, "engine-qwen": 0.6, "engine-llama": 1.0, "sizes": 4.5, "load-llama": 1.2},
+        **{"tests": 1.5, "data": 0.3, "engine-qwen": 1.2, "engine-llama": 1.2, "sizes": 4.5, "load-llama": 1.2},
         **{"moa": 1.3, "eagle": 1.3, "single-device": 1.7, "load": 2.5},
     },
 )

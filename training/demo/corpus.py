@@ -110,7 +110,9 @@ def sample_texts(corpus: Corpus, count: int) -> Iterator[str]:
 
 
 def write_conversations(out: Path, seed: int, public: Mapping[str, list[Turns]], count: int) -> None:
-    """Writes `count` conversations of the mixture, drawn by `seed`; the same call writes the same file."""
+    """Writes `count` conversations of the mixture, drawn by `seed`; the same call writes the same file, in a folder
+    that is made if need be."""
+    out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8") as file:
         for conversation in islice(Corpus(seed, dict(public)).conversations(0), count):
             file.write(json.dumps({"messages": messages(conversation)}, ensure_ascii=False) + "\n")

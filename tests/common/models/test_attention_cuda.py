@@ -1,7 +1,10 @@
 """The offsets that a GPU's kernel gets, given to a statement of what it computes, in plain torch."""
 
+import math
 import sys
 from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -95,32 +98,62 @@ def test_a_gpu_without_the_kernel_takes_the_slower_path_and_says_so_once(
     assert [why in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_a_kernel_that_does_not_run_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def needs_telling(*tensors: object, return_aux: object, scale: float, enable_gqa: bool = False) -> object:
+    """As torch's from some release on: keys have as many heads as queries if it is not told."""
+    query, keys = tensors[:2]
+    assert isinstance(query, torch.Tensor)
+    assert isinstance(keys, torch.Tensor)
+    if not enable_gqa and query.shape[1] != keys.shape[1]:
+        raise ValueError("expect query and key/value to have the same number of heads")
+    return Varlen()(*tensors, scale=scale)
+
+
+def not_to_be_told(*tensors: object, return_aux: object, scale: float) -> object:
+    """As torch's before: another argument is refused."""
+    return Varlen()(*tensors, scale=scale)
+
+
+def without_results(*tensors: object, return_aux: object, scale: float) -> None:
+    pass
+
+
+def with_heads_in_another_order(*tensors: object, return_aux: object, scale: float) -> object:
+    result, log_sums = Varlen()(*tensors, scale=scale)
+    return result.flip(1), log_sums
+
+
+def with_sums_in_another_base(*tensors: object, return_aux: object, scale: float) -> object:
+    result, log_sums = Varlen()(*tensors, scale=scale)
+    return result, log_sums / math.log(2)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        (needs_telling, None),
+        (not_to_be_told, None),
+        (without_results, "does not run here"),
+        (with_heads_in_another_order, "its results are others"),
+        (with_sums_in_another_base, "its results are others"),
+    ],
+)
+def test_a_kernel_is_taken_where_it_computes_attention_with_the_arguments_that_it_knows(
+    kernel: Callable[..., object],
+    why: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As with a release of torch whose kernel knows other arguments: a target would else be refused."""
-
-    class Module:
-        AuxRequest = dict
-
-        @staticmethod
-        def varlen_attn(*tensors: object, return_aux: object) -> None:
-            pass
-
+    """Releases of torch differ in them; a target would else be refused."""
+    module = SimpleNamespace(AuxRequest=dict, varlen_attn=kernel)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: (9, 0))
-    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", Module)
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", module)
     find_varlen.cache_clear()
     try:
         with pretended_gpu(monkeypatch):
-            assert find_varlen(GPU, torch.bfloat16) is None
-            find_varlen.cache_clear()
-            monkeypatch.setattr(
-                Module, "varlen_attn", lambda *tensors, return_aux, **named: Varlen()(*tensors, **named)
-            )
-            assert find_varlen(GPU, torch.bfloat16) is not None
+            assert (find_varlen(GPU, torch.bfloat16) is None) == (why is not None)
     finally:
         find_varlen.cache_clear()
-    assert ["does not run here" in record.getMessage() for record in caplog.records] == [True]
+    assert [why in record.getMessage() for record in caplog.records if why] == [True] * (why is not None)
 
 
 @pytest.mark.cuda

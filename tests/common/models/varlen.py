@@ -22,11 +22,9 @@ class Varlen:
         most_keys: int,
         *,
         scale: float,
-        enable_gqa: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         self.calls += 1
         assert query_offsets.dtype == key_offsets.dtype == torch.int32
-        assert enable_gqa
         shared = query.shape[1] // key.shape[1]
         results = torch.full((*query.shape[:2], value.shape[2]), torch.nan, dtype=query.dtype, device=query.device)
         # As the kernel has them, whatever it attends in.

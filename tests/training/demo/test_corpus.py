@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
 from common.models.shipped import FAMILIES
-from training.demo.corpus import CATEGORY_WEIGHTS, PUBLIC_WEIGHTS, TOKEN_SHARES, Corpus, CorpusConversation
+from training.demo.corpus import (
+    CATEGORY_WEIGHTS,
+    PUBLIC_WEIGHTS,
+    TOKEN_SHARES,
+    Corpus,
+    CorpusConversation,
+    write_conversations,
+)
 from training.demo.smalltalk import TOPICS
 from training.demo.split import is_held_out_prompt
 from training.demo.talks.categories import CATEGORIES
@@ -59,3 +67,12 @@ def test_conversations_depend_on_seed_and_step() -> None:
     assert first(1, 4) == first(1, 4)
     assert first(1, 4) != first(1, 5)
     assert first(1, 4) != first(2, 4)
+
+
+def test_conversations_are_written_into_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    files = [tmp_path / name / "data.jsonl" for name in ("one", "other")]
+    for file in files:
+        write_conversations(file, 5, {}, 3)
+    first, second = (file.read_text() for file in files)
+    assert first == second
+    assert first.count("\n") == 3

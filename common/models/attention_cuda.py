@@ -37,6 +37,9 @@ of the keys."""
 _TOLERANCE = 1e-3
 """Of a log-sum-exp, which is float32."""
 
+_LEAST_MOST_QUERIES = 2
+"""Told of at most one query, the kernel takes it that each sequence has exactly one, and gaps have none."""
+
 
 @dataclass(frozen=True, eq=False)
 class ViewSequences:
@@ -65,7 +68,7 @@ class ViewSequences:
             ),
             torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device),
             torch.tensor([0, *bounds], dtype=torch.int32, device=device),
-            max(queries),
+            max(_LEAST_MOST_QUERIES, *queries),
             max(each.stop - each.start for each in slots),
         )
 
@@ -134,7 +137,7 @@ def _try(kernel: VarlenAttention, device: torch.device, dtype: torch.dtype) -> N
     keys_SKD = torch.zeros(heads, 4, dim, dtype=dtype, device=device).transpose(0, 1)
     values_SKD = keys_SKD + torch.arange(heads, dtype=dtype, device=device)[:, None]
     queries, keys = (torch.tensor(ends, dtype=torch.int32, device=device) for ends in ([0, 0, 1], [0, 2, 4]))
-    result_THD, log_sums_HT = kernel(query_THD, keys_SKD, values_SKD, queries, keys, 1, 2, scale=1.0)
+    result_THD, log_sums_HT = kernel(query_THD, keys_SKD, values_SKD, queries, keys, _LEAST_MOST_QUERIES, 2, scale=1.0)
     seen, log_sums = result_THD[0, :, 0].tolist(), log_sums_HT[:, 0].tolist()
     if seen != [0, 0, 1, 1] or any(abs(each - log(2)) > _TOLERANCE for each in log_sums):
         raise RuntimeError("its results are others than attention's")

@@ -25,6 +25,8 @@ class Varlen:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         self.calls += 1
         assert query_offsets.dtype == key_offsets.dtype == torch.int32
+        # Told of one query at most, the kernel takes the queries as one for each sequence.
+        assert most_queries > 1 or query.shape[0] == len(query_offsets) - 1
         shared = query.shape[1] // key.shape[1]
         results = torch.full((*query.shape[:2], value.shape[2]), torch.nan, dtype=query.dtype, device=query.device)
         # As the kernel has them, whatever it attends in.

@@ -58,11 +58,11 @@ Exact = Annotated[
     ),
 ]
 CudaGraphs = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--cuda-graphs",
-        help="Replay small passes as CUDA graphs, with --fast or in a dtype without exact passes. No GPU has run this "
-        "yet. Takes device memory beside --cache-tokens.",
+        "--cuda-graphs/--no-cuda-graphs",
+        help="Replay small passes as CUDA graphs, with --fast or in a dtype without exact passes. Takes device memory "
+        "beside --cache-tokens. [default: on a GPU]",
     ),
 ]
 Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
@@ -168,7 +168,7 @@ class TargetsRequest:
     dtype: Dtype = "float32"
     quantize: Quantize = ""
     exact: Exact = None
-    cuda_graphs: CudaGraphs = False
+    cuda_graphs: CudaGraphs = None
     tensor_parallel: TensorParallel = None
     threads: Threads = 0
     cache_tokens: CacheTokens = None

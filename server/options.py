@@ -41,7 +41,7 @@ class TargetOptions:
     threads: int  # torch's; 0 leaves it to torch
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
     exact: bool | None = None  # batch-invariant passes; None for half precision where the processor allows it
-    cuda_graphs: bool = False  # whether small passes are replayed on a GPU where that is possible
+    cuda_graphs: bool | None = None  # whether small passes are replayed where that is possible; None on a GPU
     place: Place = ALONE  # among the ranks that share the targets' weights
 
 

@@ -29,6 +29,8 @@ class CudaCapture:
         self._memory = torch.cuda.graph_pool_handle()
         # torch's own capture stream is one for the process, of the device that captured first.
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        # The memory goes with its last graph, and torch captures nothing into it from then on.
+        self._holding = self(lambda: torch.zeros(1, device=device))
 
     def __call__(self, forward: Forward) -> Forward:
         graph = torch.cuda.CUDAGraph()

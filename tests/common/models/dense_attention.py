@@ -106,10 +106,13 @@ def sharing_segments() -> list[Segment]:
 
 
 def plan_of(
-    segments: Sequence[Segment], bucket: Bucket | None = None, dtype: torch.dtype = torch.float64
+    segments: Sequence[Segment],
+    bucket: Bucket | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device = CPU,
 ) -> AttentionPlan:
     """Without the slot that rows write into that fill a bucket up."""
-    return plan_pass(segments, PlanLimits(SLOTS, 10, dtype, CPU), bucket).attention
+    return plan_pass(segments, PlanLimits(SLOTS, 10, dtype, device), bucket).attention
 
 
 def random_plan(seed: int) -> AttentionPlan:

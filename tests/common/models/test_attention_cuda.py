@@ -163,7 +163,7 @@ def test_the_kernel_of_a_gpu_gives_what_each_row_sees(dtype: torch.dtype) -> Non
     varlen = find_varlen(device, dtype)
     if varlen is None:
         pytest.skip("this GPU has no variable-length attention")
-    plan = plan_of(sharing_segments())
+    plan = plan_of(sharing_segments(), dtype=dtype, device=device)
     layer = make_layer(plan.rows)
     query, keys, values = (each.to(device, dtype) for each in (layer.query, layer.keys, layer.values))
     backend = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8)

@@ -1,76 +1,89 @@
-"""Attention to views on a GPU: one view of each segment in one launch of torch's variable-length attention.
+"""Attention to views on a GPU: the pieces of a launch (`view_launches.py`) in one call of torch's variable-length
+attention, and the merge of what each row gets of its pieces.
 
-It takes sequences that lie end to end. A layer's pool is taken as one such row: each view is a sequence, and what lies
-between two views is a sequence without queries, for which no block is launched. Sessions that share a prefix have views
-of the same slots, which are one sequence with the queries of all, and views that overlap, which take several launches.
-
-It may not know segments or how a layout came about. No machine with a GPU has run it yet: what is tested is that its
-offsets, given to the same function in plain torch, lead to the results of one call for each view. So the kernel
-is tried first.
+It may not know segments or how a layout came about. The kernel is tried before it is taken, because releases of torch
+differ in it.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from inspect import signature
-from itertools import accumulate
 from math import log
 from typing import Any
 
+import numpy as np
 import torch
 
-from common.models.attention_layout import Layout, View
+from common.models.attention_layout import Layout
 from common.models.attention_parts import PartialResult, over_views_one_by_one
 from common.models.layer_attention import Scoring
+from common.models.view_launches import Launch, launches_over
 
-# Shape letters: N packed rows, H query heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's
-# values, S slots, T rows of the views of one launch.
-# ruff: noqa: N803, N806
+# Shape letters: N packed rows, K key/value heads, F query heads of each, D head dimension, V dimension of a head's
+# values, S slots, T rows of a launch, P pieces of the row that has most, n rows with a piece.
+# ruff: noqa: N803, N806, N815
 
 _log = logging.getLogger(__name__)
 
 VarlenAttention = Callable[..., Any]
-"""`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp: `[T, H, D]` and `[H, T]`. H is a multiple of the heads
-of the keys."""
+"""`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp, `[T, K, D]` and `[K, T]`, for as many heads of queries
+as of keys."""
 
 _TOLERANCE = 1e-3
 """Of a log-sum-exp, which is float32."""
 
-_LEAST_MOST_QUERIES = 2
-"""Told of at most one query, the kernel takes it that each sequence has exactly one, and gaps have none."""
-
 
 @dataclass(frozen=True, eq=False)
-class ViewSequences:
-    """The sequences of one launch, in the order of their slots."""
+class PlacedLaunch:
+    """A launch on a device."""
 
-    rows: torch.Tensor
-    """`[T]`: packed rows, view by view. None comes twice."""
+    rows_T: torch.Tensor
     query_offsets: torch.Tensor
-    """Where the queries of each sequence begin, and their end, int32."""
     key_offsets: torch.Tensor
-    """The slot at which each sequence begins, and the end of the last, int32."""
+    places_PN: torch.Tensor
+    """Where in `rows_T` each piece of a row is; anywhere if it has no such piece."""
+    has_piece_PN1: torch.Tensor
     most_queries: int
     most_keys: int
 
-    @classmethod
-    def of(cls, sequences: Sequence[Sequence[View]], device: torch.device) -> "ViewSequences":
-        """The views of a sequence have the same slots; sequences do not overlap."""
-        queries = [sum(view.rows.stop - view.rows.start for view in views) for views in sequences]
-        slots = [views[0].slots for views in sequences]
-        bounds = [bound for each in slots for bound in (each.start, each.stop)]
-        # From slot 0 on, every second sequence is a gap.
-        counts = [count for each in queries for count in (0, each)]
-        return cls(
-            torch.cat([torch.arange(view.rows.start, view.rows.stop) for views in sequences for view in views]).to(
-                device
-            ),
-            torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device),
-            torch.tensor([0, *bounds], dtype=torch.int32, device=device),
-            max(_LEAST_MOST_QUERIES, *queries),
-            max(each.stop - each.start for each in slots),
-        )
+
+def over_launch(
+    varlen: VarlenAttention,
+    launch: PlacedLaunch,
+    query_KFND: torch.Tensor,
+    keys_KSD: torch.Tensor,
+    values_KSV: torch.Tensor,
+    scoring: Scoring,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`[K, F, N, V]` and `[K, F, N]` of the rows in `launch.places_PN`: 0 and minus infinity for rows without a
+    piece."""
+    shared = query_KFND.shape[1]
+    pieces, rows = launch.places_PN.shape
+    # Query heads that share a key/value head become further rows of it, so that keys and values are read once.
+    query_RKD = query_KFND.index_select(2, launch.rows_T).permute(2, 1, 0, 3).flatten(0, 1)
+    result_RKV, log_sums_KR = varlen(
+        query_RKD,
+        keys_KSD.transpose(0, 1),
+        values_KSV.transpose(0, 1),
+        launch.query_offsets * shared,
+        launch.key_offsets,
+        launch.most_queries * shared,
+        launch.most_keys,
+        scale=scoring.scaling,
+    )
+    places, has_piece_PN1 = launch.places_PN.flatten(), launch.has_piece_PN1
+    result_KFTV = result_RKV.unflatten(0, (-1, shared)).permute(2, 1, 0, 3)
+    result_KFPNV = result_KFTV.index_select(2, places).unflatten(2, (pieces, rows))
+    sums_KFPN = log_sums_KR.unflatten(1, (-1, shared)).transpose(1, 2).index_select(2, places)
+    # What the kernel did not write may be anything, so it is chosen away and not multiplied by 0.
+    result_KFPNV = result_KFPNV.where(has_piece_PN1, 0.0)
+    sums_KFPN = sums_KFPN.unflatten(2, (pieces, rows)).where(has_piece_PN1[..., 0], float("-inf"))
+    if pieces == 1:
+        return result_KFPNV[:, :, 0], sums_KFPN[:, :, 0]
+    total_KFN = sums_KFPN.logsumexp(2)
+    share_KFPN = (sums_KFPN - total_KFN[:, :, None]).exp().where(has_piece_PN1[..., 0], 0.0)
+    return (result_KFPNV.to(share_KFPN.dtype) * share_KFPN[..., None]).sum(2), total_KFN
 
 
 class OverViewsAtOnce:
@@ -91,55 +104,39 @@ class OverViewsAtOnce:
         if scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
             yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
             return
-        heads = query_KFND.shape[:2]
-        for sequences in layout.once(partial(launches_over, layout.views, query_KFND.device)):
-            query_THD = query_KFND.flatten(0, 1).index_select(1, sequences.rows).transpose(0, 1)
-            result_THV, log_sums_HT = self._varlen(
-                query_THD,
-                keys_KSD.transpose(0, 1),
-                values_KSV.transpose(0, 1),
-                sequences.query_offsets,
-                sequences.key_offsets,
-                sequences.most_queries,
-                sequences.most_keys,
-                scale=scoring.scaling,
-            )
-            yield sequences.rows, result_THV.transpose(0, 1).unflatten(0, heads), log_sums_HT.unflatten(0, heads)
+        heads, device = query_KFND.shape[:2], query_KFND.device
+        for rows_n, launch in layout.once(
+            lambda: [_placed(each, device) for each in launches_over(layout.views, *heads)]
+        ):
+            yield rows_n, *over_launch(self._varlen, launch, query_KFND, keys_KSD, values_KSV, scoring)
 
 
-def launches_over(views: Sequence[View], device: torch.device) -> list[ViewSequences]:
-    """The sequences of each launch. A row is in one sequence of a launch at most, because its results in another launch
-    are merged with it."""
-    launches: list[list[list[View]]] = []
-    rows_of: list[set[int]] = []
-    for view in sorted(views, key=lambda view: (view.slots.start, view.slots.stop)):
-        for sequences, rows in zip(launches, rows_of, strict=True):
-            last = sequences[-1][0].slots
-            if view.rows.start in rows or (last.stop > view.slots.start and last != view.slots):
-                continue
-            if last == view.slots:
-                sequences[-1].append(view)
-            else:
-                sequences.append([view])
-            rows.add(view.rows.start)
-            break
-        else:
-            launches.append([[view]])
-            rows_of.append({view.rows.start})
-    return [ViewSequences.of(sequences, device) for sequences in launches]
+def _placed(launch: Launch, device: torch.device) -> tuple[torch.Tensor, PlacedLaunch]:
+    """The rows that have a piece, and the launch for these."""
+    places_PN, has_piece_PN = launch.places(int(launch.rows_T.max()) + 1, launch.most_pieces)
+    rows_n = np.flatnonzero(has_piece_PN.any(0))
+    return torch.from_numpy(rows_n).to(device), PlacedLaunch(
+        rows_T=torch.from_numpy(launch.rows_T).to(device),
+        query_offsets=torch.from_numpy(launch.query_offsets).to(device),
+        key_offsets=torch.from_numpy(launch.key_offsets).to(device),
+        places_PN=torch.from_numpy(places_PN[:, rows_n]).to(device),
+        has_piece_PN1=torch.from_numpy(has_piece_PN[:, rows_n, None]).to(device),
+        most_queries=launch.most_queries,
+        most_keys=launch.most_keys,
+    )
 
 
 def _try(kernel: VarlenAttention, device: torch.device, dtype: torch.dtype) -> None:
-    """Launches it once as passes do: two query heads for each of keys, which lie head by head, and a gap. Raises
-    `RuntimeError` where a query head does not see the values of its own keys."""
+    """Launches it once as passes do: keys lie head by head, and behind a gap. Raises `RuntimeError` where a head does
+    not see the values of its own keys."""
     heads, dim = 2, 16
-    query_THD = torch.zeros(1, 2 * heads, dim, dtype=dtype, device=device)
+    query_TKD = torch.zeros(3, heads, dim, dtype=dtype, device=device)
     keys_SKD = torch.zeros(heads, 4, dim, dtype=dtype, device=device).transpose(0, 1)
     values_SKD = keys_SKD + torch.arange(heads, dtype=dtype, device=device)[:, None]
-    queries, keys = (torch.tensor(ends, dtype=torch.int32, device=device) for ends in ([0, 0, 1], [0, 2, 4]))
-    result_THD, log_sums_HT = kernel(query_THD, keys_SKD, values_SKD, queries, keys, _LEAST_MOST_QUERIES, 2, scale=1.0)
-    seen, log_sums = result_THD[0, :, 0].tolist(), log_sums_HT[:, 0].tolist()
-    if seen != [0, 0, 1, 1] or any(abs(each - log(2)) > _TOLERANCE for each in log_sums):
+    queries, keys = (torch.tensor(ends, dtype=torch.int32, device=device) for ends in ([0, 0, 3], [0, 2, 4]))
+    result_TKD, log_sums_KT = kernel(query_TKD, keys_SKD, values_SKD, queries, keys, 3, 2, scale=1.0)
+    seen, log_sums = result_TKD[-1, :, 0].tolist(), log_sums_KT.flatten().tolist()
+    if seen != [0, 1] or any(abs(each - log(2)) > _TOLERANCE for each in log_sums):
         raise RuntimeError("its results are others than attention's")
 
 
@@ -156,9 +153,7 @@ def find_varlen(device: torch.device, dtype: torch.dtype) -> VarlenAttention | N
         try:
             from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-            # Where it does not know the argument, as in torch 2.11, it takes fewer heads of keys without being told.
-            grouped: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
-            kernel = partial(varlen_attn, return_aux=AuxRequest(lse=True), **grouped)
+            kernel = partial(varlen_attn, return_aux=AuxRequest(lse=True))
             _try(kernel, device, dtype)
             return kernel
         except ImportError:

@@ -4,7 +4,7 @@ up to the bucket of the pass.
 Views are read by launches of variable-length attention, whose offsets are tensors of a length that the bucket gives.
 All else is gathered in one call with a mask, of every segment at least its own rows, so that no row is without a
 result. Nothing that depends on the pass may be a number of the host, or be kept from one layer for the next: a replay
-looks at the layout's tensors alone. No machine with a GPU has run it yet.
+looks at the layout's tensors alone.
 
 It may not know buckets' sizes or how passes are captured.
 """
@@ -15,15 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from common.models.attention_cuda import VarlenAttention, ViewSequences, launches_over
+from common.models.attention_cuda import PlacedLaunch, VarlenAttention, over_launch
 from common.models.attention_layout import SHORTEST_VIEW, GatheredSegment, View, split_context
 from common.models.attention_parts import finished, over_gathered
 from common.models.buckets import Bucket, NoBucketError, rounded_up
 from common.models.layer_attention import Scoring
 from common.models.plan import AttentionPlan
+from common.models.view_launches import Launch, launches_over
 
 # Shape letters: N rows of the bucket, B segments of it, Q queries and C gathered context entries of each, H query
-# heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's values, S slots.
+# heads, K key/value heads, F = H / K, D head dimension, V dimension of a head's values, S slots, P pieces of the row
+# that has most, T = N * P.
 # ruff: noqa: N803, N806, N815
 
 _CONTEXT_UNIT = 32
@@ -32,21 +34,6 @@ _LEAST_MOST_KEYS = 1_024
 
 MOST_PAIRS = 4_194_304
 """Query-key pairs of the gathered call, filling included. Estimated as the work of a few launches."""
-
-
-@dataclass(frozen=True, eq=False)
-class Launch:
-    """Views of which no row has two."""
-
-    rows_N: torch.Tensor
-    """All rows of the pass: those with a view in the order of the sequences, then the others."""
-    places_N: torch.Tensor
-    """Where in `rows_N` each row of the pass is."""
-    has_view_N1: torch.Tensor
-    """Whether it has a view. For one without, the kernel writes nothing."""
-    query_offsets: torch.Tensor
-    """`[2 * B + 1]`, as in `ViewSequences`; behind its last sequence follow empty ones."""
-    key_offsets: torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +48,7 @@ class BucketLayout:
     """`[B * C]`. Filling repeats a slot of the same session, or of the first."""
     mask_B1QC: torch.Tensor
     """Added to scores."""
-    launches: Sequence[Launch]
-    most_keys: int
+    launches: Sequence[PlacedLaunch]
 
 
 class BucketAttention:
@@ -83,58 +69,34 @@ class BucketAttention:
         """`[N, H * V]`. Raises `RuntimeError` where the kernel over views does not compute what the layer asks for."""
         if scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
             raise RuntimeError("variable-length attention computes no capped scores, and values as wide as keys only")
-        layout = plan.once(lay_out_bucket, scoring.sliding_window, scoring.chunk, self._shortest_view)
         query_KFND = query_HND.reshape(keys_KSD.shape[0], -1, *query_HND.shape[1:])
+        kv_heads, shared = query_KFND.shape[:2]
+        layout = plan.once(lay_out_bucket, scoring.sliding_window, scoring.chunk, self._shortest_view, kv_heads, shared)
         segments, _, _, context = layout.mask_B1QC.shape
         gathered_KFn, log_sums_KFn = over_gathered(
             query_KFND.index_select(2, layout.rows_n),
             keys_KSD,
             values_KSV,
             layout.context_slots,
-            layout.mask_B1QC.expand(-1, query_KFND.shape[1], -1, -1).reshape(segments, 1, -1, context),
+            layout.mask_B1QC.expand(-1, shared, -1, -1).reshape(segments, 1, -1, context),
             segments,
             scoring,
         )
         log_sums_KFN = log_sums_KFn.index_select(2, layout.places_N)
         result_KFNV = gathered_KFn.index_select(2, layout.places_N).to(log_sums_KFN.dtype)
         for launch in layout.launches:
-            viewed_KFNV, sums_KFN = self._over_views(launch, query_KFND, keys_KSD, values_KSV, layout, scoring)
+            viewed_KFNV, sums_KFN = over_launch(self._varlen, launch, query_KFND, keys_KSD, values_KSV, scoring)
             total_KFN = torch.logaddexp(log_sums_KFN, sums_KFN)
             result_KFNV = result_KFNV.lerp(viewed_KFNV.to(result_KFNV.dtype), (sums_KFN - total_KFN).exp()[..., None])
             log_sums_KFN = total_KFN
         return finished(result_KFNV, log_sums_KFN, scoring.sinks_H).to(query_HND.dtype)
 
-    def _over_views(
-        self,
-        launch: Launch,
-        query_KFND: torch.Tensor,
-        keys_KSD: torch.Tensor,
-        values_KSV: torch.Tensor,
-        layout: BucketLayout,
-        scoring: Scoring,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """`[K, F, N, V]` and `[K, F, N]`: 0 and minus infinity for rows without a view."""
-        heads, rows = query_KFND.shape[:2], query_KFND.shape[2]
-        result_NHV, log_sums_HN = self._varlen(
-            query_KFND.flatten(0, 1).index_select(1, launch.rows_N).transpose(0, 1),
-            keys_KSD.transpose(0, 1),
-            values_KSV.transpose(0, 1),
-            launch.query_offsets,
-            launch.key_offsets,
-            rows,
-            layout.most_keys,
-            scale=scoring.scaling,
-        )
-        # What the kernel did not write may be anything, so it is chosen away and not multiplied by 0.
-        has_view_N1 = launch.has_view_N1
-        result_NHV = result_NHV.index_select(0, launch.places_N).where(has_view_N1[..., None], 0.0)
-        log_sums_HN = log_sums_HN.index_select(1, launch.places_N).where(has_view_N1[:, 0], float("-inf"))
-        return result_NHV.transpose(0, 1).unflatten(0, heads), log_sums_HN.unflatten(0, heads)
 
-
-def lay_out_bucket(plan: AttentionPlan, window: int | None, chunk: int | None, shortest_view: int) -> BucketLayout:
-    """For layers whose queries see the last `window` positions of their `chunk`; `None`: all. Raises `NoBucketError`
-    where too much is gathered."""
+def lay_out_bucket(
+    plan: AttentionPlan, window: int | None, chunk: int | None, shortest_view: int, kv_heads: int, shared: int
+) -> BucketLayout:
+    """For layers whose queries see the last `window` positions of their `chunk`, `None`: all, with so many key/value
+    heads and query heads for each. Raises `NoBucketError` where too much is gathered."""
     bucket = plan.bucket
     assert bucket is not None, "the plan has no bucket"
     views: list[View] = []
@@ -163,29 +125,38 @@ def lay_out_bucket(plan: AttentionPlan, window: int | None, chunk: int | None, s
         each.mark_seen(seen_BQC[number])
     mask_B1QC = torch.zeros((bucket.segments, 1, bucket.queries, context), dtype=plan.dtype)
     mask_B1QC.masked_fill_(torch.from_numpy(~seen_BQC[:, None]), float("-inf"))
-    launches = launches_over(views, torch.device("cpu"))
+    launches = launches_over(views, kv_heads, shared)
+    # A power of two: a growing context changes the shapes seldom.
+    pieces = 1 << (max((each.most_pieces for each in launches), default=1) - 1).bit_length()
+    most_keys = max([_LEAST_MOST_KEYS, *(1 << (each.most_keys - 1).bit_length() for each in launches)])
+    given = [*launches, *[None] * (rounded_up(len(launches)) - len(launches))]
     return BucketLayout(
         rows_n=torch.from_numpy(rows_BQ.ravel()).to(plan.device),
         places_N=torch.from_numpy(places_N).to(plan.device),
         context_slots=torch.from_numpy(slots_BC.ravel()).to(plan.device),
         mask_B1QC=mask_B1QC.to(plan.device),
-        launches=[_launch(each, bucket, plan.device) for each in launches]
-        + [_launch(None, bucket, plan.device)] * (rounded_up(len(launches)) - len(launches)),
-        most_keys=max([_LEAST_MOST_KEYS, *(1 << (each.most_keys - 1).bit_length() for each in launches)]),
+        launches=[_placed(each, bucket, pieces, most_keys, plan.device) for each in given],
     )
 
 
-def _launch(sequences: ViewSequences | None, bucket: Bucket, device: torch.device) -> Launch:
-    """Filled up; a launch of nothing where there are no sequences."""
-    offsets = np.zeros((2, 2 * bucket.segments + 1), dtype=np.int32)
-    viewed = np.empty(0, dtype=np.int64)
-    if sequences is not None:
-        viewed = sequences.rows.numpy()
-        for own, given in zip(offsets, (sequences.query_offsets, sequences.key_offsets), strict=True):
-            own[: len(given)] = given.numpy()
+def _placed(launch: Launch | None, bucket: Bucket, pieces: int, most_keys: int, device: torch.device) -> PlacedLaunch:
+    """Filled up to a bucket whose rows have so many pieces; a launch of nothing where there is none."""
+    rows_T = np.zeros(bucket.rows * pieces, dtype=np.int64)
+    query_offsets, key_offsets = offsets = np.zeros((2, 2 * bucket.segments * pieces + 1), dtype=np.int32)
+    places_PN = np.zeros((pieces, bucket.rows), dtype=np.int64)
+    has_piece_PN = np.zeros((pieces, bucket.rows), dtype=np.bool_)
+    if launch is not None:
+        rows_T[: len(launch.rows_T)] = launch.rows_T
+        for own, given in zip(offsets, (launch.query_offsets, launch.key_offsets), strict=True):
+            own[: len(given)] = given
             own[len(given) :] = given[-1]
-    has_view_N1 = np.zeros((bucket.rows, 1), dtype=np.bool_)
-    has_view_N1[viewed] = True
-    rows_N = np.concatenate([viewed, np.flatnonzero(~has_view_N1[:, 0])])
-    tensors = (rows_N, np.argsort(rows_N), has_view_N1, *offsets)
-    return Launch(*(torch.from_numpy(each).to(device) for each in tensors))
+        places_PN, has_piece_PN = launch.places(bucket.rows, pieces)
+    return PlacedLaunch(
+        rows_T=torch.from_numpy(rows_T).to(device),
+        query_offsets=torch.from_numpy(query_offsets).to(device),
+        key_offsets=torch.from_numpy(key_offsets).to(device),
+        places_PN=torch.from_numpy(places_PN).to(device),
+        has_piece_PN1=torch.from_numpy(has_piece_PN[..., None]).to(device),
+        most_queries=bucket.rows,
+        most_keys=most_keys,
+    )

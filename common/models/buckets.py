@@ -9,9 +9,14 @@ from dataclasses import dataclass
 
 from common.models.segment import PassInput
 
-MOST_ROWS = 256
-"""Passes with more rows have no bucket. Up to about 300 rows an H100 reads bfloat16 weights for longer than it computes
-with them (by its data sheet), so that rows that fill a pass up cost little; beyond, they cost what rows cost."""
+MOST_ROWS = 1_280
+"""Passes with more rows have no bucket: beyond, a GPU computes for as long as it takes to launch the pass."""
+
+_CHEAP_ROWS = 256
+"""Up to about 300 rows an H100 reads bfloat16 weights for longer than it computes with them (by its data sheet), so
+that rows that fill a pass up cost little. Beyond, they cost what rows cost: passes are filled up to multiples of
+`_DEAR_ROW_UNIT`."""
+_DEAR_ROW_UNIT = 128
 
 MOST_QUERIES = 96
 """Nor has a pass in which a session has more rows, usually of its prompt: it is not bound by launches, and in a call
@@ -39,12 +44,18 @@ class Bucket:
 def bucket_of(segments: Sequence[PassInput]) -> Bucket:
     """The smallest bucket that holds the pass. Raises `NoBucketError`."""
     lengths = [len(segment.tokens) for segment in segments]
-    rows = rounded_up(sum(lengths), _ROW_UNIT)
+    rows = _rounded_rows(sum(lengths))
     if rows > MOST_ROWS or max(lengths) > MOST_QUERIES:
         raise NoBucketError
     if sum(len(segment.wanted) for segment in segments) > rows:
         raise NoBucketError
     return Bucket(rows, rounded_up(len(segments)), rounded_up(max(lengths), _ROW_UNIT))
+
+
+def _rounded_rows(count: int) -> int:
+    if count <= _CHEAP_ROWS:
+        return rounded_up(count, _ROW_UNIT)
+    return -(-count // _DEAR_ROW_UNIT) * _DEAR_ROW_UNIT
 
 
 def rounded_up(count: int, unit: int = 1) -> int:

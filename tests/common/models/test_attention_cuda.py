@@ -2,19 +2,21 @@
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from common.models import attention_cuda
 from common.models.attention_backend import SplitAttention, backend_for
-from common.models.attention_cuda import OverViewsAtOnce, ViewSequences, find_varlen
+from common.models.attention_cuda import OverViewsAtOnce, find_varlen
 from common.models.attention_layout import lay_out
 from common.models.attention_parts import over_views_one_by_one
 from tests.common.models.dense_attention import (
     CPU,
+    HEADS,
+    KV_HEADS,
     SCORINGS,
     Layer,
     dense,
@@ -27,20 +29,26 @@ from tests.common.models.varlen import Varlen
 from tests.pretended_gpu import GPU, pretended_gpu
 
 
+@pytest.fixture(params=["whole", "cut"])
+def _views(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views are shorter here than a piece is on a GPU."""
+    if request.param == "cut":
+        monkeypatch.setattr("common.models.view_launches._SHORTEST_PIECE", 16)
+
+
+@pytest.mark.usefixtures("_views")
 @pytest.mark.parametrize("name", SCORINGS)
 @pytest.mark.parametrize("seed", range(3))
-def test_launches_over_views_give_what_each_row_sees(name: str, seed: int) -> None:
+def test_a_launch_over_views_gives_what_each_row_sees(name: str, seed: int) -> None:
     plan, varlen = random_plan(seed), Varlen()
     layer = make_layer(plan.rows)
     backend = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8)
     found = backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
-    scoring = SCORINGS[name]
-    views = plan.once(lay_out, scoring.sliding_window, scoring.chunk, 8).views
-    most_of_a_row = max(Counter(view.rows.start for view in views).values())
-    assert varlen.calls == (0 if scoring.softcap else most_of_a_row)
+    assert varlen.calls == (0 if SCORINGS[name].softcap else 1)
 
 
+@pytest.mark.usefixtures("_views")
 @pytest.mark.parametrize("name", SCORINGS)
 def test_views_of_sessions_that_share_a_prefix_may_overlap(name: str) -> None:
     plan, varlen = plan_of(sharing_segments()), Varlen()
@@ -49,20 +57,17 @@ def test_views_of_sessions_that_share_a_prefix_may_overlap(name: str) -> None:
         plan, layer.query, layer.keys, layer.values, SCORINGS[name]
     )
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
-    if name == "plain":
-        assert varlen.calls == 3, "views of the same slots are read in one launch"
 
 
 def test_offsets_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, made = random_plan(0), []
-    right = ViewSequences.of
-    monkeypatch.setattr(ViewSequences, "of", lambda views, device: made.append(list(views)) or right(made[-1], device))
+    right = attention_cuda.launches_over
+    monkeypatch.setattr(attention_cuda, "launches_over", lambda *given: made.append(given) or right(*given))
     layer, backend = make_layer(plan.rows), SplitAttention(OverViewsAtOnce(Varlen()), shortest_view=8)
     for _ in range(3):
         backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
     views = plan.once(lay_out, None, None, 8).views
-    taken = [view for sequences in made for views_of_one in sequences for view in views_of_one]
-    assert sorted(map(id, taken)) == sorted(map(id, views))
+    assert made == [(views, KV_HEADS, HEADS // KV_HEADS)]
 
 
 def test_there_is_no_kernel_for_a_cpu() -> None:
@@ -98,18 +103,11 @@ def test_a_gpu_without_the_kernel_takes_the_slower_path_and_says_so_once(
     assert [why in record.getMessage() for record in caplog.records] == [True]
 
 
-def needs_telling(*tensors: object, return_aux: object, scale: float, enable_gqa: bool = False) -> object:
-    """As torch's from some release on: keys have as many heads as queries if it is not told."""
-    query, keys = tensors[:2]
-    assert isinstance(query, torch.Tensor)
-    assert isinstance(keys, torch.Tensor)
-    if not enable_gqa and query.shape[1] != keys.shape[1]:
-        raise ValueError("expect query and key/value to have the same number of heads")
+def right(*tensors: object, return_aux: object, scale: float) -> object:
     return Varlen()(*tensors, scale=scale)
 
 
-def not_to_be_told(*tensors: object, return_aux: object, scale: float) -> object:
-    """As torch's before: another argument is refused."""
+def of_other_arguments(*tensors: object, scale: float) -> object:
     return Varlen()(*tensors, scale=scale)
 
 
@@ -130,14 +128,14 @@ def with_sums_in_another_base(*tensors: object, return_aux: object, scale: float
 @pytest.mark.parametrize(
     ("kernel", "why"),
     [
-        (needs_telling, None),
-        (not_to_be_told, None),
+        (right, None),
+        (of_other_arguments, "unexpected keyword argument"),
         (without_results, "does not run here"),
         (with_heads_in_another_order, "its results are others"),
         (with_sums_in_another_base, "its results are others"),
     ],
 )
-def test_a_kernel_is_taken_where_it_computes_attention_with_the_arguments_that_it_knows(
+def test_a_kernel_is_taken_where_it_computes_attention(
     kernel: Callable[..., object],
     why: str | None,
     monkeypatch: pytest.MonkeyPatch,

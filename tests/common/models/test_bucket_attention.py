@@ -25,9 +25,13 @@ UNCAPPED = {name: scoring for name, scoring in SCORINGS.items() if scoring.softc
 PASSES = [*map(random_segments, range(4)), sharing_segments()]
 
 
+@pytest.mark.parametrize("shortest_piece", [256, 16], ids=["whole", "cut"])
 @pytest.mark.parametrize("name", UNCAPPED)
 @pytest.mark.parametrize("segments", PASSES)
-def test_each_row_gets_what_it_sees(name: str, segments: list[Segment]) -> None:
+def test_each_row_gets_what_it_sees(
+    name: str, segments: list[Segment], shortest_piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("common.models.view_launches._SHORTEST_PIECE", shortest_piece)
     plan, alone = plan_of(segments, bucket_of(segments)), plan_of(segments)
     layer = make_layer(plan.rows)
     found = BucketAttention(Varlen(), shortest_view=8).attend(
@@ -57,8 +61,8 @@ def test_what_is_too_uneven_has_no_layout(monkeypatch: pytest.MonkeyPatch) -> No
     scattered = Segment([1], [0], [-1], range(2, 600, 2), [0])
     trees = [Segment([1] * 40, range(600 + 40 * n, 640 + 40 * n), [-1] * 40) for n in range(4)]
     plan = plan_of([scattered, *trees], bucket_of([scattered, *trees]))
-    pairs = lay_out_bucket(plan, None, None, 64).mask_B1QC.numel()
+    pairs = lay_out_bucket(plan, None, None, 64, 2, 3).mask_B1QC.numel()
     assert pairs >= 5 * 40 * 300
     monkeypatch.setattr("common.models.bucket_attention.MOST_PAIRS", pairs - 1)
     with pytest.raises(NoBucketError):
-        lay_out_bucket(plan, None, None, 64)
+        lay_out_bucket(plan, None, None, 64, 2, 3)

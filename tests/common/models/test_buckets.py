@@ -38,9 +38,15 @@ def test_a_bucket_holds_its_pass(lengths: list[int]) -> None:
     assert bucket.queries >= max(lengths)
 
 
+def test_many_rows_are_filled_up_by_a_quarter_at_most() -> None:
+    for sessions, rows in ((16, 33), (16, 65), (13, 40)):
+        found = bucket_of([chain(rows)] * sessions).rows
+        assert sessions * rows <= found <= 1.25 * sessions * rows
+
+
 @pytest.mark.parametrize(
     "segments",
-    [[chain(MOST_QUERIES + 1)], [chain(MOST_QUERIES)] * 3, [chain(2, wanted=9)]],
+    [[chain(MOST_QUERIES + 1)], [chain(MOST_QUERIES)] * (MOST_ROWS // MOST_QUERIES + 1), [chain(2, wanted=9)]],
     ids=["a prompt", "many rows", "more wanted than rows"],
 )
 def test_passes_without_a_bucket(segments: list[Segment]) -> None:

@@ -252,7 +252,7 @@ def test_a_layout_for_a_bucket_can_be_taken_apart() -> None:
     segments = [Segment([1, 2], [100, 101], [-1, 0], range(100))]
     limits = PlanLimits(CAPACITY, VOCABULARY, torch.float64, torch.device("cpu"))
     plan = plan_pass(segments, limits, bucket_of(segments)).attention
-    layout = plan.once(lay_out_bucket, None, None, 8)
+    layout = plan.once(lay_out_bucket, None, None, 8, 2, 3)
     tensors: list[torch.Tensor] = []
     hash(_flatten(layout, tensors))
     again: list[torch.Tensor] = []

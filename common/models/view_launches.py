@@ -1,0 +1,108 @@
+"""How views are cut into pieces, and which pieces one launch of variable-length attention takes.
+
+Such a launch takes sequences that lie end to end. A layer's pool is taken as one such row: each piece of a view is a
+sequence, and what lies between two pieces is a sequence without queries, for which no block is launched. Sessions that
+share a prefix have views of the same slots, whose pieces are one sequence with the queries of all; pieces that overlap
+take several launches. A long view is cut because a GPU is busy only with many sequences at a time (Dao et al. 2023,
+Flash-Decoding).
+
+Integers only: it may not know segments, contents of K/V, or kernels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.models.attention_layout import View
+
+# Shape letters: T rows of a launch, N packed rows, P pieces of the row that has most, G sequences with queries.
+# ruff: noqa: N806, N815
+
+_BLOCKS = 256
+"""Blocks of threads that a launch should have at least: two for each of an H100's 132 multiprocessors."""
+_TILE = 64
+"""Rows of queries of one block."""
+_SHORTEST_PIECE = 256
+"""Slots; cutting further costs more in the merge than it saves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """Pieces of views that do not overlap, in the order of their slots."""
+
+    rows_T: np.ndarray
+    """Packed rows, piece by piece: each comes once for each of its pieces."""
+    turns_T: np.ndarray
+    """The how-manieth piece of its row each is, from 0 on."""
+    query_offsets: np.ndarray
+    """`[2 * G + 1]`: where the queries of each sequence begin, and their end, int32."""
+    key_offsets: np.ndarray
+    """`[2 * G + 1]`: the slot at which each sequence begins, and the end of the last, int32."""
+    most_queries: int
+    most_keys: int
+
+    @property
+    def most_pieces(self) -> int:
+        """P."""
+        return int(self.turns_T.max()) + 1
+
+    def places(self, rows: int, pieces: int) -> tuple[np.ndarray, np.ndarray]:
+        """`[P, N]` of so many packed rows and pieces: where in `rows_T` each piece of a row is, 0 where the row has no
+        such piece; and whether it has."""
+        places_PN = np.zeros((pieces, rows), dtype=np.int64)
+        has_piece_PN = np.zeros((pieces, rows), dtype=np.bool_)
+        places_PN[self.turns_T, self.rows_T] = np.arange(len(self.rows_T))
+        has_piece_PN[self.turns_T, self.rows_T] = True
+        return places_PN, has_piece_PN
+
+
+def launches_over(views: Sequence[View], kv_heads: int, shared: int) -> list[Launch]:
+    """For layers with so many key/value heads, each with so many query heads."""
+    length = _piece_length(views, kv_heads, shared)
+    pieces: dict[tuple[int, int], list[slice]] = {}
+    for view in views:
+        for first in range(view.slots.start, view.slots.stop, length):
+            pieces.setdefault((first, min(first + length, view.slots.stop)), []).append(view.rows)
+    launches: list[list[tuple[int, int]]] = []
+    for start, stop in sorted(pieces):
+        behind = next((launch for launch in launches if launch[-1][1] <= start), None)
+        if behind is None:
+            launches.append(behind := [])
+        behind.append((start, stop))
+    return [_launch(slots, [pieces[each] for each in slots]) for slots in launches]
+
+
+def _piece_length(views: Sequence[View], kv_heads: int, shared: int) -> int:
+    """A power of two, so that a growing context seldom changes it."""
+    blocks_of_slots = sum(
+        -(-(view.rows.stop - view.rows.start) * shared // _TILE) * (view.slots.stop - view.slots.start)
+        for view in views
+    )
+    wanted = -(-blocks_of_slots * kv_heads // _BLOCKS)
+    return 1 << int(max(_SHORTEST_PIECE, wanted) - 1).bit_length()
+
+
+def _launch(slots: Sequence[tuple[int, int]], rows: Sequence[Sequence[slice]]) -> Launch:
+    of_sequence = [np.concatenate([np.arange(each.start, each.stop) for each in several]) for several in rows]
+    rows_T = np.concatenate(of_sequence)
+    # From slot 0 on, every second sequence is a gap.
+    counts = [count for each in of_sequence for count in (0, len(each))]
+    return Launch(
+        rows_T=rows_T,
+        turns_T=_turns(rows_T),
+        query_offsets=np.cumsum([0, *counts], dtype=np.int32),
+        key_offsets=np.array([0, *(bound for each in slots for bound in each)], dtype=np.int32),
+        most_queries=max(map(len, of_sequence)),
+        most_keys=max(stop - start for start, stop in slots),
+    )
+
+
+def _turns(rows: np.ndarray) -> np.ndarray:
+    """How often each row comes before."""
+    order = np.argsort(rows, kind="stable")
+    ordered, places = rows[order], np.arange(len(rows))
+    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    turns = np.empty_like(places)
+    turns[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return turns

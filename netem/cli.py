@@ -325,12 +325,12 @@ def run_gpu(
     from netem.experiments.gpu_parts import GPU, REHEARSAL, USABLE, make_parts
 
     require_extra("lab", "an experiment")
-    from netem.commands.gpu import run_parts
+    from netem.commands.gpu import ROOT, run_parts
 
     scale = REHEARSAL if rehearse else GPU
     scale = scale if minutes is None else replace(scale, minutes=minutes)
     parse_device(scale.device)
-    parts = make_parts(scale, out.resolve(), out.resolve().with_name(f"{out.name}.work"))
+    parts = make_parts(scale, out.resolve(), out.resolve().with_name(f"{out.name}.work"), ROOT)
     kept = run_parts(parts, out, math.inf if call_minutes is None else 60 * call_minutes, rehearsed=rehearse)
     typer.echo((out / "summary.md").read_text(encoding="utf-8"))
     if len(kept.states) < len(parts):

@@ -1,6 +1,6 @@
 """Captures what a forward launches, to launch it again as one graph: CUDA graphs.
 
-It may not know passes, buckets or layouts. No machine with a GPU has run it yet.
+It may not know passes, buckets or layouts.
 """
 
 from collections.abc import Callable

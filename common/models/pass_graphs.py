@@ -5,7 +5,7 @@ then on its plans are sent to the device by one copy, into the buffers that its 
 compared to the bit with launched passes on the same buffers. Where something cannot be captured or differs, that is
 named once, all graphs are dropped, and the caller launches all passes.
 
-It may not know how attention is computed or what a bucket's sizes are. No machine with a GPU has run it yet.
+It may not know how attention is computed or what a bucket's sizes are.
 """
 
 import logging

@@ -26,7 +26,7 @@ from netem.experiments.provenance import SourceTree, source_tree
 from netem.experiments.report import prepare
 
 KEPT, SUMMARY, LOGS = "parts.json", "summary.md", "logs"
-_ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 """Of the clone, in which pytest finds the tests."""
 _POLL_S = 0.2
 _ENDING_S = 10.0
@@ -227,7 +227,7 @@ def _start(part: Part, out: Path) -> "subprocess.Popen[bytes]":
     program = ("-m", part.module) if part.module == "pytest" else ("-c", f"from {part.module} import main; main()")
     with (out / LOGS / f"{part.name}.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, *program, *part.arguments], cwd=_ROOT, stdout=log, stderr=log, start_new_session=True
+            [sys.executable, *program, *part.arguments], cwd=ROOT, stdout=log, stderr=log, start_new_session=True
         )
 
 

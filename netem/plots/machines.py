@@ -14,7 +14,7 @@ from netem.plots.picture import Headline
 
 def engine(figure: Figure, results: Mapping[str, Any]) -> Headline:
     """A panel for each number of K/V heads: milliseconds of a pass over the tokens of all contexts."""
-    rows = [each for each in results["rows"] if each["rows"] == 1]
+    rows = [_fastest(each) for each in results["rows"] if each["rows"] == 1]
     heads = sorted({each["kv_heads"] for each in rows}, reverse=True)
     shortest = min(each["context"] for each in rows)
     all_panels = panels(figure, len(heads))
@@ -45,10 +45,16 @@ def engine(figure: Figure, results: Mapping[str, Any]) -> Headline:
     slower = [each["transformers_ms"] / each["ours_ms"] for each in rows if each["transformers_ms"] is not None]
     above = [each["ours_ms"] / each["floor_ms"] for each in rows]
     clock = results.get("clock", "processor time of one core")  # results of before there were others lack it
+    clock, _, _ = clock.partition(",")  # behind it stands how it is read
     return Headline(
         f"A pass takes {times(above)} what memory allows; transformers takes {times(slower)} as long as ours",
         f"{clock[:1].upper()}{clock[1:]} for passes of random weights, one row a session",
     )
+
+
+def _fastest(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the pass as a graph where that is faster."""
+    return {**row, "ours_ms": min(ms for ms in (row["ours_ms"], row.get("replayed_ms")) if ms is not None)}
 
 
 def sizes(figure: Figure, results: Mapping[str, Any]) -> Headline:

@@ -30,7 +30,9 @@ PARTS = (BACKGROUND, FIRST, LONG, LAST)
 
 
 def parts_of(scale: Scale) -> dict[str, Part]:
-    return {part.name: part for part in make_parts(scale, Path("/out"), Path("/work"))}
+    return {
+        part.name: part for part in make_parts(scale, Path("/clone/runs/gpu"), Path("/elsewhere/work"), Path("/clone"))
+    }
 
 
 @pytest.mark.parametrize("scale", [GPU, REHEARSAL])
@@ -46,7 +48,7 @@ def test_a_longer_time_is_the_trainings_alone() -> None:
     assert longer.training_minutes == pytest.approx(GPU.training_minutes + 11)
     changed = {name for name, part in parts_of(longer).items() if part != parts_of(GPU)[name]}
     assert changed == {"target"}
-    assert replace(GPU, minutes=35).training_minutes >= 19
+    assert replace(GPU, minutes=38).training_minutes >= 19
 
 
 def test_the_rehearsal_has_the_same_parts_in_the_same_order() -> None:
@@ -54,6 +56,13 @@ def test_the_rehearsal_has_the_same_parts_in_the_same_order() -> None:
     for part, small in zip(parts_of(GPU).values(), parts_of(REHEARSAL).values(), strict=True):
         assert (part.timed, part.needs, part.made, part.out) == (small.timed, small.needs, small.made, small.out)
         assert "cuda" not in small.arguments or part.module == TESTS
+
+
+def test_what_lies_in_the_clone_is_told_without_the_path_of_the_machine() -> None:
+    engine, target = (parts_of(GPU)[name] for name in ("engine-llama", "target"))
+    assert engine.arguments[engine.arguments.index("--out") + 1] == "runs/gpu/engine-llama"
+    assert engine.out == Path("/clone/runs/gpu/engine-llama")
+    assert "/elsewhere/work/trained" in target.arguments
 
 
 def test_every_file_with_a_test_for_a_gpu_is_collected() -> None:

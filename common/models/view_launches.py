@@ -9,8 +9,10 @@ Flash-Decoding).
 Integers only: it may not know segments, contents of K/V, or kernels.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,12 +77,17 @@ def launches_over(views: Sequence[View], kv_heads: int, shared: int) -> list[Lau
 
 def _piece_length(views: Sequence[View], kv_heads: int, shared: int) -> int:
     """A power of two, so that a growing context seldom changes it."""
-    blocks_of_slots = sum(
-        -(-(view.rows.stop - view.rows.start) * shared // _TILE) * (view.slots.stop - view.slots.start)
-        for view in views
-    )
-    wanted = -(-blocks_of_slots * kv_heads // _BLOCKS)
-    return 1 << int(max(_SHORTEST_PIECE, wanted) - 1).bit_length()
+    changes: defaultdict[int, int] = defaultdict(int)
+    for view in views:
+        changes[view.slots.start] += view.rows.stop - view.rows.start
+        changes[view.slots.stop] -= view.rows.stop - view.rows.start
+    # Rows that see the same slots share blocks.
+    rows = blocks_of_slots = 0
+    for (slot, change), (following, _) in pairwise(sorted(changes.items())):
+        rows += change
+        blocks_of_slots += -(-rows * shared // _TILE) * (following - slot)
+    enough_blocks = -(-blocks_of_slots * kv_heads // _BLOCKS)
+    return 1 << (max(_SHORTEST_PIECE, enough_blocks) - 1).bit_length()
 
 
 def _launch(slots: Sequence[tuple[int, int]], rows: Sequence[Sequence[slice]]) -> Launch:

@@ -85,3 +85,10 @@ def test_sessions_that_share_a_prefix_share_its_pieces() -> None:
     [shared, *others] = launches
     assert shared.most_queries == 3
     assert sum(len(each.rows_T) for each in others) < len(shared.rows_T)
+
+
+def test_sessions_that_share_a_prefix_keep_as_much_of_a_gpu_busy_as_one_of_as_many_rows() -> None:
+    [shared] = launches_over([view(row, 1, 0, 8_192) for row in range(64)], KV_HEADS, SHARED)
+    [one] = launches_over([view(0, 64, 0, 8_192)], KV_HEADS, SHARED)
+    assert shared.key_offsets.tolist() == one.key_offsets.tolist()
+    assert shared.most_pieces * KV_HEADS * 64 * SHARED // view_launches._TILE == view_launches._BLOCKS

@@ -42,10 +42,11 @@ def views_of_sessions(draw: st.DrawFn) -> list[View]:
     return views
 
 
-@given(views=views_of_sessions(), shortest=st.sampled_from([1, 4, 16, 64]))
-def test_each_row_sees_each_slot_of_its_views_once(views: list[View], shortest: int) -> None:
+@given(views=views_of_sessions(), shortest=st.sampled_from([1, 4, 16, 64]), most_places=st.sampled_from([1, 20, 8_192]))
+def test_each_row_sees_each_slot_of_its_views_once(views: list[View], shortest: int, most_places: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view_launches, "_SHORTEST_PIECE", shortest)
+        patch.setattr(view_launches, "_MOST_PLACES", most_places)
         launches = launches_over(views, KV_HEADS, SHARED)
     expected = Counter(
         (row, slot)
@@ -55,6 +56,7 @@ def test_each_row_sees_each_slot_of_its_views_once(views: list[View], shortest: 
     )
     assert sum(map(seen, launches), Counter()) == expected
     for launch in launches:
+        assert launch.most_pieces == 1 or launch.most_pieces * max(each.rows.stop for each in views) <= most_places
         offsets = launch.key_offsets.tolist()
         assert offsets == sorted(offsets)
         places, has_piece = launch.places(max(expected)[0] + 1, launch.most_pieces)
@@ -92,3 +94,29 @@ def test_sessions_that_share_a_prefix_keep_as_much_of_a_gpu_busy_as_one_of_as_ma
     [one] = launches_over([view(0, 64, 0, 8_192)], KV_HEADS, SHARED)
     assert shared.key_offsets.tolist() == one.key_offsets.tolist()
     assert shared.most_pieces * KV_HEADS * 64 * SHARED // view_launches._TILE == view_launches._BLOCKS
+
+
+TREES = [view(1 + 90 * each, 90, 200_000 + 1_000 * each, 512) for each in range(13)]
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        [view(0, 1, 0, 131_072), *TREES],
+        [*(view(0, 1, 100 * each, 80) for each in range(400)), *TREES],
+        [view(0, 2_000, 100 * each, 80) for each in range(400)],
+    ],
+    ids=["one long context", "one in many ranges", "a prompt in many ranges"],
+)
+def test_no_launch_has_many_rows_and_many_pieces(views: list[View]) -> None:
+    """Each row has a place for each piece of the row that has most: these were up to 800,000."""
+    launches = launches_over(views, KV_HEADS, SHARED)
+    rows = max(each.rows.stop for each in views)
+    assert max(each.most_pieces for each in launches) * rows <= view_launches._MOST_PLACES
+    assert len(launches) <= 400 / 4
+
+
+def test_a_single_view_takes_one_launch() -> None:
+    """Nothing has to be merged then."""
+    for rows in (1, 96, 1_280, 20_000):
+        assert len(launches_over([view(0, rows, 64, 131_072)], 1, 1)) == 1

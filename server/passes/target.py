@@ -195,8 +195,9 @@ def load_target(
 
     `keep_hidden` and `taps` are those of `PackedModel`, `quantise` is that of `load_causal_lm`. `exact` asks for
     batch-invariant passes; `None` for those of half-precision models on processors that allow it. `cuda_graphs` asks
-    for passes to be replayed where that is possible; `None` asks on a GPU. With more than one of `ranks` this process
-    loads its part; all of them call this together, with the same arguments but `make_model`.
+    for passes to be replayed, and what rules that out is said; `None` asks on a GPU, for one rank without
+    batch-invariant passes. With more than one of `ranks` this process loads its part; all of them call this together,
+    with the same arguments but `make_model`.
 
     Raises CheckpointError where something is amiss, passes do not agree, or the target does not fit on the device;
     what cannot fit is told before it is loaded.
@@ -211,7 +212,9 @@ def load_target(
         is_exact = ranks == 1 and (model.dtype.itemsize < 4 if exact is None else exact)
         check_agreement(model, prepacked=True, exact=is_exact)
         multiple = row_multiple(model) if is_exact else None
-        is_replayed = model.device.type == "cuda" if cuda_graphs is None else cuda_graphs
+        # What nobody asked for is no warning where it cannot be.
+        may_replay = model.device.type == "cuda" and ranks == 1 and multiple is None
+        is_replayed = may_replay if cuda_graphs is None else cuda_graphs
         graphs = _graphs(model, ranks, multiple) if is_replayed else None
         backend = None if multiple is None else ExactAttention()
         packed = make_model(model, capacity, keep_hidden, taps, backend, row_multiple=multiple or 1, graphs=graphs)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from common.models.errors import CheckpointError
+from common.models.pass_graphs import say_once
 from common.models.segment import PassInput
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
@@ -22,6 +23,7 @@ from server.passes.batch import ChosenTokens
 from server.passes.target import Target, load_target
 from server.refusal import RefusalError, RefusalReason
 from server.sessions.sessions import Sessions
+from tests.pretended_gpu import GPU, load_on_cpu_first, pretended_gpu
 from tests.server.clients_of_sessions import CAPACITY, SERVING_LIMITS, TERMS, Client
 
 
@@ -250,3 +252,38 @@ def test_where_no_row_multiple_helps_exact_passes_are_refused_or_left(
     caplog.clear()
     load_target(str(target), **options, exact=False)  # type: ignore[arg-type]
     assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("device", "exact", "asked", "is_tried", "said"),
+    [
+        (str(GPU), False, None, True, ""),
+        (str(GPU), False, True, True, ""),
+        (str(GPU), False, False, False, ""),
+        (str(GPU), True, None, False, ""),
+        (str(GPU), True, True, False, "exact passes have too many shapes"),
+        ("cpu", False, None, False, ""),
+        ("cpu", False, True, True, ""),
+    ],
+)
+def test_passes_are_replayed_on_a_gpu_or_as_asked(
+    device: str,
+    exact: bool,
+    asked: bool | None,
+    is_tried: bool,
+    said: str,
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What was not asked for and cannot be is no warning."""
+    tried: list[object] = []
+    monkeypatch.setattr("server.passes.target.graphs_of", tried.append)
+    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: 1)
+    monkeypatch.setattr("server.passes.target.load_causal_lm", load_on_cpu_first)
+    say_once.cache_clear()
+    with pretended_gpu(monkeypatch):
+        load_target(str(target), device=device, dtype="float32", capacity=16, threads=1, exact=exact, cuda_graphs=asked)
+    assert bool(tried) == is_tried
+    assert said in caplog.text
+    assert ("not captured" in caplog.text) == bool(said)

@@ -28,7 +28,7 @@ def test_replicas_get_the_options_of_serve_and_the_fleet_keeps_its_own(monkeypat
     options = options_for(
         monkeypatch,
         *("--replicas", "2:4", "--ray", "head:6379", "--device", "cuda", "--tensor-parallel", "2", "--fast"),
-        *("--cache-tokens", "100", "--max-running", "9", "--listen", "0.0.0.0:7100", "--insecure"),
+        *("--cache-tokens", "100", "--max-running", "9", "--listen", "0.0.0.0:7100", "--insecure", "--no-cuda-graphs"),
         *("--metrics", "127.0.0.1:9090", "--drain-seconds", "3", "--log", "json"),
     )
     assert options.bounds == Bounds(2, 4, 9)
@@ -40,8 +40,8 @@ def test_replicas_get_the_options_of_serve_and_the_fleet_keeps_its_own(monkeypat
     assert (launch.drain_s, launch.folder, launch.environment.get("OUTRIDERD_FLEET_STORE")) == (3.0, os.getcwd(), None)
     for pair in ("--target demo", "--tensor-parallel 2", "--cache-tokens 100", "--max-running 9", "--log json"):
         assert pair in given
-    assert "--fast" in launch.arguments
-    assert "--insecure" in launch.arguments
+    for flag in ("--fast", "--no-cuda-graphs", "--insecure"):
+        assert flag in launch.arguments
     for own in ("--replicas", "--ray", "--listen", "--metrics", "--exact", "--fleet-store", "--tls-cert"):
         assert own not in launch.arguments
 

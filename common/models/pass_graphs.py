@@ -48,6 +48,7 @@ class PassGraphs:
         """`backend` computes attention with the shapes of the plan's bucket."""
         self.backend = backend
         self.is_given_up = False  # no pass is replayed any more
+        self.replayed_passes = 0  # without a launched pass beside them
         self._capture = capture
         self._asked: Sequence[Any] | None = None
         self._seen_once: OrderedDict[Hashable, None] = OrderedDict()
@@ -113,6 +114,7 @@ class PassGraphs:
 
     def _compute(self, kept: "_StaticPass", rows: int, forward: RunPass) -> torch.Tensor:
         if kept.unchecked == 0:
+            self.replayed_passes += 1
             return kept.replayed().clone()
         launched = forward(kept.plan)  # which also warms kernels up before they are captured
         if kept.replay is None:

@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 
 from common.models import attention_backend
+from common.models.bucket_attention import BucketAttention
+from common.models.buckets import MOST_QUERIES
+from common.models.packed import PackedModel
+from common.models.pass_graphs import PassGraphs
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Request
 from netem.experiments.one_device.dimensions import build
 from netem.experiments.one_device.engine import QUICK, _Engine, _made_up, measure
 from netem.experiments.one_device.engine_report import Measured, Point, PointTimes, exponent, find_faults, make_report
 from netem.experiments.sizes.targets import chosen_targets
+from tests.common.models.test_pass_graphs import ReplayOnTheSameBuffers
 from tests.common.models.varlen import Varlen
 from tests.pretended_gpu import pretended_gpu
 
@@ -106,3 +111,14 @@ def test_the_floor_reads_all_weights_but_the_embedding_and_a_tied_one_as_the_hea
     shape = chosen_targets([name], quick=True)[name].dimensions
     engine = _Engine(QUICK, build(shape).config, Request(seed=0, quick=True))
     assert engine._weights_bytes == 4 * (shape.layers * shape.layer_parameters + shape.hidden + shape.head_parameters)
+
+
+def test_only_passes_that_were_replayed_have_a_time_as_a_graph() -> None:
+    engine = _Engine(QUICK, _made_up(QUICK)[1], Request(seed=0, quick=True))
+    engine._graphs = PassGraphs(ReplayOnTheSameBuffers(), BucketAttention(Varlen()))
+    engine._replayed = PackedModel(engine._packed.model, 1_024, graphs=engine._graphs)
+    few, prompt = Point(2, 128, 4), Point(1, 128, MOST_QUERIES + 1)
+    assert engine.measure(few).replayed_ms
+    assert engine.measure(prompt).replayed_ms is None
+    engine._graphs.give_up("a reason")
+    assert engine.measure(few).replayed_ms is None

@@ -30,7 +30,7 @@ from common.models.view_launches import Launch, launches_over
 
 _CONTEXT_UNIT = 32
 _LEAST_MOST_KEYS = 1_024
-"""Of the longest view that a launch is prepared for."""
+"""Of the longest piece that a launch is prepared for."""
 
 MOST_PAIRS = 4_194_304
 """Query-key pairs of the gathered call, filling included. Estimated as the work of a few launches."""
@@ -126,7 +126,7 @@ def lay_out_bucket(
     mask_B1QC = torch.zeros((bucket.segments, 1, bucket.queries, context), dtype=plan.dtype)
     mask_B1QC.masked_fill_(torch.from_numpy(~seen_BQC[:, None]), float("-inf"))
     launches = launches_over(views, kv_heads, shared)
-    # A power of two: a growing context changes the shapes seldom.
+    # Powers of two: a growing context changes the shapes seldom.
     pieces = 1 << (max((each.most_pieces for each in launches), default=1) - 1).bit_length()
     most_keys = max([_LEAST_MOST_KEYS, *(1 << (each.most_keys - 1).bit_length() for each in launches)])
     given = [*launches, *[None] * (rounded_up(len(launches)) - len(launches))]

@@ -59,6 +59,32 @@ def test_views_of_sessions_that_share_a_prefix_may_overlap(name: str) -> None:
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", SCORINGS)
+def test_a_row_may_have_its_pieces_in_several_launches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where many rows and many ranges would take too much memory at once."""
+    monkeypatch.setattr("common.models.view_launches._MOST_PLACES", 1)
+    plan, varlen = random_plan(1), Varlen()
+    layer = make_layer(plan.rows)
+    found = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8).attend(
+        plan, layer.query, layer.keys, layer.values, SCORINGS[name]
+    )
+    torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
+    assert varlen.calls > 1 or SCORINGS[name].softcap
+
+
+def test_layers_of_one_pass_may_have_other_numbers_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Gemma 4's: how views are cut is kept of the first one."""
+    monkeypatch.setattr("common.models.view_launches._SHORTEST_PIECE", 1)
+    plan, backend = random_plan(0), SplitAttention(OverViewsAtOnce(Varlen()), shortest_view=8)
+    layer, scoring = make_layer(plan.rows), SCORINGS["plain"]
+    expected = dense(plan, layer, scoring)
+    torch.testing.assert_close(
+        backend.attend(plan, layer.query, layer.keys, layer.values, scoring), expected, rtol=0, atol=1e-12
+    )
+    keys, values = (held.repeat_interleave(HEADS // KV_HEADS, dim=0) for held in (layer.keys, layer.values))
+    torch.testing.assert_close(backend.attend(plan, layer.query, keys, values, scoring), expected, rtol=0, atol=1e-12)
+
+
 def test_offsets_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, made = random_plan(0), []
     right = attention_cuda.launches_over
@@ -155,6 +181,7 @@ def test_a_kernel_is_taken_where_it_computes_attention(
 
 
 @pytest.mark.cuda
+@pytest.mark.usefixtures("_views")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_the_kernel_of_a_gpu_gives_what_each_row_sees(dtype: torch.dtype) -> None:
     device = torch.device("cuda")

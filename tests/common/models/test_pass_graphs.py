@@ -284,3 +284,14 @@ def test_cuda_graphs_equal_launched_passes(checkpoint: Callable[[str], Path]) ->
             drop_branches(each, slots)
     assert not graphs.is_given_up
     assert any(each.unchecked == 0 for each in graphs._kept.values()), "nothing was replayed alone"
+
+
+@pytest.mark.cuda
+def test_a_graph_can_be_captured_after_all_others_were_dropped() -> None:
+    """As those of the check at load are."""
+    device = torch.device("cuda", 0)
+    capture, ones = CudaCapture(device), torch.ones(4, device=device)
+    for factor in (2, 3):
+        replay = capture(lambda factor=factor: ones * factor)  # type: ignore[misc]
+        assert replay().tolist() == [factor] * 4
+        del replay

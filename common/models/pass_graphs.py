@@ -49,7 +49,7 @@ class PassGraphs:
         self.backend = backend
         self.is_given_up = False  # no pass is replayed any more
         self.replayed_passes = 0  # without a launched pass beside them
-        self._capture = capture
+        self._capture: Capture | None = capture
         self._asked: Sequence[Any] | None = None
         self._seen_once: OrderedDict[Hashable, None] = OrderedDict()
         self._kept: OrderedDict[Hashable, _StaticPass] = OrderedDict()
@@ -85,6 +85,7 @@ class PassGraphs:
 
     def give_up(self, reason: str) -> None:
         self.is_given_up = True
+        self._capture = None  # the graphs' memory is its own, and may be what launched passes lack
         self._kept.clear()
         self._seen_once.clear()
         say_once(reason.splitlines()[0])
@@ -118,6 +119,7 @@ class PassGraphs:
             return kept.replayed().clone()
         launched = forward(kept.plan)  # which also warms kernels up before they are captured
         if kept.replay is None:
+            assert self._capture is not None, "graphs are given up"
             kept.replay = self._capture(partial(forward, kept.plan))
         if not torch.equal(kept.replayed()[:rows], launched[:rows]):
             self.give_up("what graphs compute differs from what passes compute without them")

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -245,6 +246,18 @@ def test_passes_are_planned_once_where_graphs_are_given_up(
     monkeypatch.setattr("common.models.packed.plan_pass", lambda *given: planned.append(given) or plan_pass(*given))
     twins.replayed.forward([Segment([1], [0], [-1])])
     assert len(planned) == 1
+
+
+def test_graphs_that_are_given_up_let_their_memory_go(checkpoint: Callable[[str], Path]) -> None:
+    """A capture keeps it for good: passes that had none left would go on without it."""
+    capture = ReplayOnTheSameBuffers()
+    twins, held = Twins(checkpoint("llama"), capture), weakref.ref(capture)
+    converse(twins, 3, [(9, 1)] * 5)
+    assert capture.captured
+    del capture
+    assert held() is not None
+    twins.graphs.give_up("a reason")
+    assert held() is None
 
 
 def test_a_layout_for_a_bucket_can_be_taken_apart() -> None:

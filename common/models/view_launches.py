@@ -2,9 +2,9 @@
 
 Such a launch takes sequences that lie end to end. A layer's pool is taken as one such row: each piece of a view is a
 sequence, and what lies between two pieces is a sequence without queries, for which no block is launched. Sessions that
-share a prefix have views of the same slots, whose pieces are one sequence with the queries of all; pieces that overlap
-take several launches. A long view is cut because a GPU is busy only with many sequences at a time (Dao et al. 2023,
-Flash-Decoding).
+share a prefix have views of the same slots, whose pieces are one sequence with the queries of all; pieces that overlap,
+and many of one row beside many rows, take several launches. A long view is cut because a GPU is busy only with many
+sequences at a time (Dao et al. 2023, Flash-Decoding).
 
 Integers only: it may not know segments, contents of K/V, or kernels.
 """

@@ -38,10 +38,11 @@ def test_a_bucket_holds_its_pass(lengths: list[int]) -> None:
     assert bucket.queries >= max(lengths)
 
 
-def test_many_rows_are_filled_up_by_a_quarter_at_most() -> None:
-    for sessions, rows in ((16, 33), (16, 65), (13, 40)):
-        found = bucket_of([chain(rows)] * sessions).rows
-        assert sessions * rows <= found <= 1.25 * sessions * rows
+def test_from_512_rows_on_a_pass_is_filled_up_by_a_quarter_at_most() -> None:
+    for rows in range(512, MOST_ROWS + 1, 7):
+        last = rows % MOST_QUERIES or MOST_QUERIES
+        found = bucket_of([*[chain(MOST_QUERIES)] * ((rows - last) // MOST_QUERIES), chain(last)]).rows
+        assert rows <= found <= 1.25 * rows
 
 
 @pytest.mark.parametrize(

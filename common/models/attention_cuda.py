@@ -30,6 +30,10 @@ VarlenAttention = Callable[..., Any]
 """`torch.nn.attention.varlen.varlen_attn` with its log-sum-exp, `[T, K, D]` and `[K, T]`, for as many heads of queries
 as of keys."""
 
+_WIDEST_HEAD = 256
+_HEAD_UNIT = 8
+"""Numbers of a head that the kernel takes: at most so many, and a multiple."""
+
 _TOLERANCE = 1e-3
 """Of a log-sum-exp, which is float32."""
 
@@ -46,6 +50,13 @@ class PlacedLaunch:
     has_piece_PN1: torch.Tensor
     most_queries: int
     most_keys: int
+
+
+def is_computed(scoring: Scoring, keys_KSD: torch.Tensor, values_KSV: torch.Tensor) -> bool:
+    """Whether the kernel computes what such a layer asks for."""
+    dim = keys_KSD.shape[2]
+    is_of_its_shapes = dim == values_KSV.shape[2] and dim <= _WIDEST_HEAD and dim % _HEAD_UNIT == 0
+    return is_of_its_shapes and scoring.softcap is None
 
 
 def over_launch(
@@ -101,7 +112,7 @@ class OverViewsAtOnce:
         layout: Layout,
         scoring: Scoring,
     ) -> Iterator[PartialResult]:
-        if scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
+        if not is_computed(scoring, keys_KSD, values_KSV):
             yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
             return
         heads, device = query_KFND.shape[:2], query_KFND.device

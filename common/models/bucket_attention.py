@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from common.models.attention_cuda import PlacedLaunch, VarlenAttention, over_launch
+from common.models.attention_cuda import PlacedLaunch, VarlenAttention, is_computed, over_launch
 from common.models.attention_layout import SHORTEST_VIEW, GatheredSegment, View, split_context
 from common.models.attention_parts import finished, over_gathered
 from common.models.buckets import Bucket, NoBucketError, rounded_up
@@ -67,8 +67,11 @@ class BucketAttention:
         scoring: Scoring,
     ) -> torch.Tensor:
         """`[N, H * V]`. Raises `RuntimeError` where the kernel over views does not compute what the layer asks for."""
-        if scoring.softcap is not None or keys_KSD.shape[2] != values_KSV.shape[2]:
-            raise RuntimeError("variable-length attention computes no capped scores, and values as wide as keys only")
+        if not is_computed(scoring, keys_KSD, values_KSV):
+            raise RuntimeError(
+                "variable-length attention takes heads of at most 256 numbers, a multiple of 8, with values as wide as "
+                "keys, and computes no capped scores"
+            )
         query_KFND = query_HND.reshape(keys_KSD.shape[0], -1, *query_HND.shape[1:])
         kv_heads, shared = query_KFND.shape[:2]
         layout = plan.once(lay_out_bucket, scoring.sliding_window, scoring.chunk, self._shortest_view, kv_heads, shared)

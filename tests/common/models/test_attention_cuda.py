@@ -13,6 +13,7 @@ from common.models.attention_backend import SplitAttention, backend_for
 from common.models.attention_cuda import OverViewsAtOnce, find_varlen
 from common.models.attention_layout import lay_out
 from common.models.attention_parts import over_views_one_by_one
+from common.models.bucket_attention import BucketAttention
 from tests.common.models.dense_attention import (
     CPU,
     HEADS,
@@ -46,6 +47,18 @@ def test_a_launch_over_views_gives_what_each_row_sees(name: str, seed: int) -> N
     found = backend.attend(plan, layer.query, layer.keys, layer.values, SCORINGS[name])
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS[name]), rtol=0, atol=1e-12)
     assert varlen.calls == (0 if SCORINGS[name].softcap else 1)
+
+
+@pytest.mark.parametrize("dim", [264, 12], ids=["Gemma 4 has heads of 512", "no multiple"])
+def test_heads_that_the_kernel_does_not_take_are_read_view_by_view(dim: int) -> None:
+    plan, varlen = random_plan(0), Varlen()
+    layer = make_layer(plan.rows)
+    wide = [torch.randn(*each.shape[:2], dim, dtype=each.dtype) for each in (layer.query, layer.keys, layer.values)]
+    found = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8).attend(plan, *wide, SCORINGS["plain"])
+    torch.testing.assert_close(found, dense(plan, Layer(*wide), SCORINGS["plain"]), rtol=0, atol=1e-12)
+    assert varlen.calls == 0
+    with pytest.raises(RuntimeError, match="multiple of 8"):
+        BucketAttention(varlen).attend(plan, *wide, SCORINGS["plain"])
 
 
 @pytest.mark.usefixtures("_views")

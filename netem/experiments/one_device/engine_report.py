@@ -129,8 +129,8 @@ def _growing(measured: Sequence[PointTimes]) -> dict[str, list[tuple[int, float]
     plain = [each for each in measured if each.point.rows == 1]
     shortest = min((each.point.context for each in plain), default=0)
     return {
-        "context": sorted((each.point.context, each.ours_ms) for each in plain if each.point.sessions == 1),
-        "sessions": sorted((each.point.sessions, each.ours_ms) for each in plain if each.point.context == shortest),
+        "context": sorted((each.point.context, each.fastest_ms) for each in plain if each.point.sessions == 1),
+        "sessions": sorted((each.point.sessions, each.fastest_ms) for each in plain if each.point.context == shortest),
     }
 
 

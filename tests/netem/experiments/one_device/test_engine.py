@@ -52,6 +52,17 @@ def test_the_exponent_is_the_slope_of_the_larger_sizes() -> None:
     assert exponent([(1, 5.0), (2, 3.0), (4, 12.0)]) == pytest.approx(2.0)
 
 
+def test_what_a_graph_makes_faster_counts() -> None:
+    """In tokens/s, in the multiple of the floor and in the growth alike."""
+    times = {512: 10.0, 1024: 10.0, 2048: 20.0, 4096: 40.0}
+    measured = [
+        replace(ALONE, point=Point(1, context, 1), ours_ms=80.0, replayed_ms=ms) for context, ms in times.items()
+    ]
+    report = make_report(measured, Measured("a shape"), judged=False)
+    assert report.results["growth"] == {"context, 12 K/V heads": pytest.approx(1.0)}
+    assert report.rows[0][4:8] == ("80.0", "10.0", "100.0", "0.25")
+
+
 async def test_a_run_is_of_one_published_shape() -> None:
     request = Request(seed=0, quick=True)
     with pytest.raises(MisuseError, match="one published shape a run"):

@@ -52,8 +52,8 @@ class PlacedLaunch:
     most_keys: int
 
 
-def is_computed(scoring: Scoring, keys_KSD: torch.Tensor, values_KSV: torch.Tensor) -> bool:
-    """Whether the kernel computes what such a layer asks for."""
+def is_supported(scoring: Scoring, keys_KSD: torch.Tensor, values_KSV: torch.Tensor) -> bool:
+    """Whether the kernel supports such a layer."""
     dim = keys_KSD.shape[2]
     is_of_its_shapes = dim == values_KSV.shape[2] and dim <= _WIDEST_HEAD and dim % _HEAD_UNIT == 0
     return is_of_its_shapes and scoring.softcap is None
@@ -112,7 +112,7 @@ class OverViewsAtOnce:
         layout: Layout,
         scoring: Scoring,
     ) -> Iterator[PartialResult]:
-        if not is_computed(scoring, keys_KSD, values_KSV):
+        if not is_supported(scoring, keys_KSD, values_KSV):
             yield from over_views_one_by_one(query_KFND, keys_KSD, values_KSV, layout, scoring)
             return
         heads, device = query_KFND.shape[:2], query_KFND.device

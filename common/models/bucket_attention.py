@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from common.models.attention_cuda import PlacedLaunch, VarlenAttention, is_computed, over_launch
+from common.models.attention_cuda import PlacedLaunch, VarlenAttention, is_supported, over_launch
 from common.models.attention_layout import SHORTEST_VIEW, GatheredSegment, View, split_context
 from common.models.attention_parts import finished, over_gathered
 from common.models.buckets import Bucket, NoBucketError, rounded_up
@@ -67,7 +67,7 @@ class BucketAttention:
         scoring: Scoring,
     ) -> torch.Tensor:
         """`[N, H * V]`. Raises `RuntimeError` where the kernel over views does not compute what the layer asks for."""
-        if not is_computed(scoring, keys_KSD, values_KSV):
+        if not is_supported(scoring, keys_KSD, values_KSV):
             raise RuntimeError(
                 "variable-length attention takes heads of at most 256 numbers, a multiple of 8, with values as wide as "
                 "keys, and computes no capped scores"

@@ -77,6 +77,18 @@ def test_speculation_beside_the_target(readme):
     )
 
 
+def test_passes_on_a_gpu(readme):
+    rows = results("gpu-engine-llama")["rows"]
+    alone, many = (
+        next(row for row in rows if (row["sessions"], row["context"], row["rows"]) == (sessions, 512, 1))
+        for sessions in (1, 64)
+    )
+    assert f"{alone['replayed_ms']:.1f} ms for one session at 512 tokens" in readme
+    assert (
+        f"cached step takes {alone['transformers_ms']:.1f}, and {many['replayed_ms']:.1f} ms for 64 sessions" in readme
+    )
+
+
 def test_text_that_is_harder_to_draft(readme):
     speeds = [
         point["measured"]["tokens_per_second"]

@@ -6,7 +6,6 @@ twice as many.
 """
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -69,7 +68,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         for number, count in enumerate((RUNNING, 2 * RUNNING)):
             advance(f"{count} clients", number / 2)
             loads[count] = observed = LoadObservations(seconds)
-            deadline_s = time.monotonic() + seconds
+            deadline_s = asyncio.get_running_loop().time() + seconds
             await asyncio.gather(
                 *(_run_client(deadline_s, client, prompts[index:], observed) for index in range(count))
             )
@@ -78,20 +77,21 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 async def _run_client(deadline_s: float, client: Client, prompts: list[list[int]], observed: LoadObservations) -> None:
     options = AnswerOptions(CLOUD, MAX_NEW_TOKENS)
+    now = asyncio.get_running_loop().time
     turn = 0
-    while time.monotonic() < deadline_s:
+    while now() < deadline_s:
         commits: list[float] = []
 
         def watch(committed: Any, _: Any, commits: list[float] = commits) -> None:
-            commits.extend([time.perf_counter()] * bool(committed))
-            observed.tokens += len(committed) * (time.monotonic() < deadline_s)
+            commits.extend([now()] * bool(committed))
+            observed.tokens += len(committed) * (now() < deadline_s)
 
-        began_s = time.perf_counter()
+        began_s = now()
         try:
             async with client.converse(CLOUD, None) as conversation:
                 await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
         except RefusedError as error:
-            observed.refused.append(time.perf_counter() - began_s)
+            observed.refused.append(now() - began_s)
             observed.hints.append(error.retry_after)
             await asyncio.sleep(error.retry_after)
             continue

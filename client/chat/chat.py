@@ -130,7 +130,7 @@ class Chat:
             self._apply(system.put(self._settings, saved.system))
             # Also in a private conversation: /save writes no system prompt that quotes private text.
             self._public_settings = system.put(self._public_settings, saved.system)
-        self._chat_session.exchanges = saved.exchanges
+        self._chat_session.replace_transcript(saved.exchanges)
         self._own_files.add(path.resolve())
         count = len(saved.exchanges)
         more = "; its system prompt holds from now on" if saved.system else ""

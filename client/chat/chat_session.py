@@ -84,11 +84,10 @@ class ChatClient(Protocol):
 class ChatSession:
     """`begin` it before anything is asked, and `close` it."""
 
-    def __init__(self, client: ChatClient, policy: Policy, offline: OfflineOptions):
+    def __init__(self, client: ChatClient, policy: Policy, offline: OfflineOptions, system: str = ""):
         """Raises OutriderError if its draft cannot be loaded or the target has no chat template."""
         chat_tokens(client.tokenizer, [{"role": "user", "content": ""}])
         self.exchanges: Transcript = ()
-        self.system = ""  # the system prompt of what is asked from now on
         self.stats: list[Stats] = []  # of each answer
         self._client = client
         self._policy = policy
@@ -96,6 +95,8 @@ class ChatSession:
         self._open_router = client.load_routers(policy)
         self._session = AsyncExitStack()
         self._is_held = False
+        self._system = system
+        self._is_kept_private = False
 
     async def begin(self) -> None:
         """Begins a new session, which the server cannot connect with the one before; the only way out of privacy."""
@@ -106,16 +107,34 @@ class ChatSession:
 
     async def begin_anew(self) -> None:
         """As `begin`, with an empty transcript."""
-        self.exchanges, self.stats = (), []
         await self.begin()
+        self.exchanges, self.stats, self._is_kept_private = (), [], False
 
     async def close(self) -> None:
         await self._session.aclose()
 
+    def replace_transcript(self, exchanges: Transcript) -> None:
+        """Goes on from another one. A private conversation stays private."""
+        self._is_kept_private = self.is_private
+        self.exchanges = exchanges
+
+    @property
+    def system(self) -> str:
+        """The system prompt of what is asked from now on. One that is set in private is private, though it stands
+        before all that is."""
+        return self._system
+
+    @system.setter
+    def system(self, system: str) -> None:
+        if system != self._system:
+            self._is_kept_private = self.is_private
+        self._system = system
+
     @property
     def is_private(self) -> bool:
-        """Whether nothing goes to the server any more, whatever is asked."""
-        return self._router.is_private or any(each.private for each in answered(self.exchanges))
+        """Whether nothing of what is asked goes to the server any more."""
+        is_private = self._is_kept_private or self._router.is_private
+        return is_private or any(each.private for each in answered(self.exchanges))
 
     @property
     def is_held(self) -> bool:
@@ -232,6 +251,8 @@ class ChatSession:
         tokens, context = len(prompt.tokens), self._client.description.context
         if tokens >= context:
             raise TooLongError(tokens, context)
+        if self._is_kept_private:
+            prompt = SplitPrompt((), prompt.tokens)
         try:
             answer = await self._router.answer(prompt, options.settings(), on_tokens, on_link_change, offered)
         finally:

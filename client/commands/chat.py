@@ -92,10 +92,9 @@ async def _begin(stack: AsyncExitStack, client: ChatClient, settings: ChatSettin
     options, offline = settings.answer.options(), settings.offline.options()
     client.require_rule(options.rule)
     client.require_idle(options.idle)
-    chat_session = ChatSession(client, options.policy, offline)
-    stack.push_async_callback(chat_session.close)
     check_system(settings.conversation.system)
-    chat_session.system = settings.conversation.system
+    chat_session = ChatSession(client, options.policy, offline, settings.conversation.system)
+    stack.push_async_callback(chat_session.close)
     await chat_session.begin()
     return chat_session
 

@@ -24,6 +24,7 @@ def begun(system: str = "", notes: Notes | None = None) -> tuple[Chat, SimpleNam
     description = SimpleNamespace(model="m")
     client = SimpleNamespace(description=description, require_rule=lambda _: None, require_idle=lambda _: None)
     session = SimpleNamespace(exchanges=(), unverified=[], system=system, offline=None, is_private=False, is_held=False)
+    session.replace_transcript = lambda exchanges: vars(session).update(exchanges=exchanges)
     settings = ChatSettings(conversation=ConversationRequest(system))
     return Chat(client, session, settings, notes, SimpleNamespace(), lambda _: None), session
 

@@ -120,3 +120,18 @@ def test_a_file_that_is_loaded_before_anything_was_asked_is_private_at_once(said
     assert err.count("this conversation is private") == 2
     assert "set back" in err
     check_secrets(tap, cache, SECRET, STOP)
+
+
+PRIVATE_TALK = {
+    "messages": [{"role": "user", "content": f"{BEGIN}{SECRET}{END}"}, {"role": "assistant", "content": "ok"}]
+}
+
+
+def test_what_is_set_after_a_private_file_stays_here_whatever_is_loaded_next(said, tap, cache, tmp_path):
+    (tmp_path / "private.json").write_text(json.dumps(PRIVATE_TALK))
+    (tmp_path / "open.json").write_text('{"messages": [{"role": "user", "content": "hello"}]}')
+    prepare = "/load private.json", f"/system {LATER}", f"/set stop {STOP}"
+    for also in ((), ("/load open.json",)):
+        assert answered_at_home(said(*prepare, *also, "and?")) == 1
+    assert answered_at_home(said(*prepare, "/load open.json", "/new", "hello")) == 0
+    check_secrets(tap, cache, SECRET, LATER, STOP)

@@ -4,13 +4,13 @@ May know addresses, TCP and connections, and nothing of what is sent on them.
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from client.link.lookup import keep_up_to_date, look_up
 from client.link.stream import Access
 from common.address import Address
 from common.rpc.errors import LinkError
@@ -18,8 +18,8 @@ from common.rpc.proxy import proxy_to
 from common.rpc.stub import Connection
 
 _RETRY_INTERVAL_S = 0.25
-"""From one attempt to the next, as with several addresses of one name (RFC 8305). Left to itself a kernel retries only
-after 1, 3 and 7 s."""
+"""From one attempt to the next, and from one address of a name to its next (RFC 8305). Left to itself a kernel retries
+only after 1, 3 and 7 s."""
 
 _MOST_PROBES = 40
 """TCP probes that wait for an answer: as many as leave within the longest round trip that we wait for."""
@@ -48,21 +48,21 @@ async def dial(access: Access) -> Connection:
 
 async def _dial(access: Access, first: Address) -> Connection:
     """As `dial`; `first` is where a connection leads first."""
-    # One lookup for all probes: it cannot be cancelled, and each occupies a thread.
-    hosts = await _look_up(first)
-    async with _Attempts(access) as attempts:
+    try:
+        hosts = await look_up(first)
+    except (OSError, UnicodeError) as error:
+        raise _out_of_reach(first) from error
+    async with _Attempts(access) as attempts, _cancelled_together() as beside:
+        beside.append(asyncio.create_task(keep_up_to_date(hosts, first)))
         probing = asyncio.create_task(_probe(first, hosts, attempts.begin))
-        try:
-            await asyncio.wait((probing, attempts.established), return_when=asyncio.FIRST_COMPLETED)
-            if attempts.established.done():
-                return attempts.take(attempts.established.result())
-            probing.result()
-            last = attempts.begin()
-            await asyncio.wait((last.settling, attempts.established), return_when=asyncio.FIRST_COMPLETED)
-            return attempts.take(attempts.established.result() if attempts.established.done() else last.connection)
-        finally:
-            probing.cancel()
-            await asyncio.gather(probing, return_exceptions=True)
+        beside.append(probing)
+        await asyncio.wait((probing, attempts.established), return_when=asyncio.FIRST_COMPLETED)
+        if attempts.established.done():
+            return attempts.take(attempts.established.result())
+        probing.result()
+        last = attempts.begin()
+        await asyncio.wait((last.settling, attempts.established), return_when=asyncio.FIRST_COMPLETED)
+        return attempts.take(attempts.established.result() if attempts.established.done() else last.connection)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,22 +142,25 @@ async def _cancelled_together() -> AsyncIterator[list[asyncio.Task[None]]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _look_up(address: Address) -> list[str]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise _out_of_reach(address) from error
-    return [str(sockaddr[0]) for *_, sockaddr in found]
-
-
 async def _connect(address: Address, hosts: Sequence[str]) -> None:
-    """Makes a TCP connection to the first host that accepts one, and closes it."""
-    for host in hosts:
-        with suppress(OSError):
-            _, writer = await asyncio.open_connection(host, address.port)
-            writer.close()
-            return
+    """Makes a TCP connection to the first host that accepts one, and closes it. None waits long for those before it:
+    where IPv6 leads nowhere, its packets are swallowed."""
+    async with _cancelled_together() as connecting:
+        left = list(hosts)
+        while left or connecting:
+            if left:
+                connecting.append(asyncio.create_task(_connect_to(left.pop(0), address.port)))
+            timeout = _RETRY_INTERVAL_S if left else None
+            done, _ = await asyncio.wait(connecting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if any(each.exception() is None for each in done):
+                return
+            connecting[:] = [each for each in connecting if each not in done]
     raise _out_of_reach(address)
+
+
+async def _connect_to(host: str, port: int) -> None:
+    _, writer = await asyncio.open_connection(host, port)
+    writer.close()
 
 
 def _out_of_reach(address: Address) -> LinkError:

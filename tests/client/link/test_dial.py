@@ -6,7 +6,7 @@ import os
 import socket
 import time
 import warnings
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -23,10 +23,10 @@ LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
-def deaf_listener():
+def deaf_listener(host: str = LOOPBACK, port: int = 0):
     """A port whose queue of connections is full, so that what asks for one more is not answered."""
     with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
-        listener.bind((LOOPBACK, 0))
+        listener.bind((host, port))
         listener.listen(0)
         address = Address(*listener.getsockname())
         for filling in (first, second):
@@ -97,18 +97,60 @@ async def test_who_answers_and_speaks_no_protocol_of_ours_is_told_by_the_first_c
 
 
 async def test_a_name_is_looked_up_once_however_often_it_is_tried(monkeypatch):
-    loop = asyncio.get_running_loop()
-    look_up, asked = loop.getaddrinfo, []
+    asked = []
 
-    def counting(host, *how, **more):
+    def getaddrinfo(host, port, **how):
         asked.append(host)
-        return look_up(host, *how, **more)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (LOOPBACK, port))]
 
     with deaf_listener() as (_, address):
-        monkeypatch.setattr(loop, "getaddrinfo", counting)
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         with pytest.raises(TimeoutError):
-            await reached(Address("localhost", address.port), 0.9)
-    assert asked.count("localhost") == 1
+            await reached(Address("gpu.behind.invalid", address.port), 0.9)
+    assert asked.count("gpu.behind.invalid") == 1
+
+
+@asynccontextmanager
+async def far_away(to: Address, seconds: float):
+    """The address of a way to a server whose answers come that much later."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
+        with suppress(ConnectionError):
+            await asyncio.sleep(seconds)
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind, before = await asyncio.open_connection(to.host, to.port)
+        await asyncio.gather(copy(reader, before, 0.0), copy(behind, writer, seconds))
+
+    server = await asyncio.start_server(connect, LOOPBACK, 0)
+    async with server:
+        yield Address(LOOPBACK, server.sockets[0].getsockname()[1])
+
+
+async def test_an_address_that_swallows_all_does_not_hold_up_the_next_one(monkeypatch):
+    """Where IPv6 leads nowhere. The probe alone waits longer than four attempts, for this handshake."""
+    elsewhere = "127.0.0.2"
+    async with listening() as server, far_away(server, 1.5) as address:
+        with deaf_listener(elsewhere, address.port):
+
+            async def look_up(_: Address) -> list[str]:
+                return [elsewhere, LOOPBACK]
+
+            monkeypatch.setattr("client.link.dial.look_up", look_up)
+            async with await reached(address, 10) as connection:
+                assert await connection.stands()
+
+
+async def test_a_server_is_out_of_reach_where_all_its_addresses_refuse(monkeypatch):
+    async def look_up(_: Address) -> list[str]:
+        return ["127.0.0.2", LOOPBACK]
+
+    monkeypatch.setattr("client.link.dial.look_up", look_up)
+    with pytest.raises(LinkError, match="cannot be reached"):
+        await reached(Address(LOOPBACK, free_port()))
 
 
 async def test_a_refusal_is_told_at_once():

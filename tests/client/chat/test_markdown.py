@@ -35,6 +35,29 @@ def test_lines_that_would_lose_their_indentation_are_left_as_they_are(text):
     assert shown(text) is None
 
 
+LONG = "https://example.org/a/long/path/that/is/wider/than/it/may.html"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"| what | where |\n|---|---|\n| docs | {LONG} |",
+        f"See:\n\n![the plan]({LONG})",
+        "Before ![plan](u) after",
+        f"Sources.\n\n[paper]: {LONG}",
+        "| a | b |\n|---|---|\n| 1 | 2 | third |",
+        "1. a\n1. b",
+    ],
+)
+def test_what_would_lose_anything_or_its_place_is_left_as_it_is(text):
+    assert shown(text) is None
+
+
+def test_the_name_of_a_language_and_marks_are_no_loss():
+    assert shown(f"*a* `b` **c** ~~d~~ [e]({LONG})\n\n```python\nf\n```") is not None
+    assert shown("| a | b |\n|---|---|\n| one two three four five | six seven eight nine ten |") is not None
+
+
 def test_no_line_reaches_the_edge_by_spaces():
     text = "# Title\n\n- a\n- b\n\n> quoted\n\n`c`\n\n```\nd\n```\n"
     assert all(line == line.rstrip() for line in shown(text).splitlines())

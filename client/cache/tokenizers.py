@@ -58,8 +58,11 @@ def read_kept(file: Path) -> PlainTokenizer | None:
 
 
 def _write(file: Path, kept: bytes) -> None:
-    with suppress(OSError):
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(sha256(kept).digest() + kept)
         part.replace(file)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()

@@ -115,7 +115,7 @@ class Chat:
             self._display.note("nothing was answered yet")
 
     def save(self, file: str) -> None:
-        path = Path(file).expanduser()
+        path = transcript_file.file_of(file)
         # A system prompt that was set while the conversation is private may quote private text.
         saved = SavedChat(self._chat_session.exchanges, self._public_settings.conversation.system)
         transcript_file.save(path, saved, self._client.description.model, self._own_files)
@@ -123,7 +123,7 @@ class Chat:
         self._display.note(f"saved to {path}{', private text included' if self.is_private else ''}")
 
     def load(self, file: str) -> None:
-        path = Path(file).expanduser()
+        path = transcript_file.file_of(file)
         saved = transcript_file.load(path)
         if saved.system:
             system = find_setting("system")

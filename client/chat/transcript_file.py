@@ -5,6 +5,7 @@ Knows files and what a transcript is as text, and no conversation that is going 
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +28,28 @@ _FORMS = {
 }
 
 
+def file_of(name: str) -> Path:
+    """What a person calls it. Raises MisuseError for a file in the home of nobody."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise MisuseError(f"{name} is in the home of nobody known here") from error
+
+
 def save(file: Path, saved: SavedChat, model: str, own: Collection[Path]) -> None:
     """Writes the file, whole or not at all. Raises MisuseError if it cannot, and for one that exists and is not of a
     chat's `own`."""
     form = _form_of(file)
-    if file.exists() and file.resolve() not in own:
-        raise MisuseError(f"{file} exists already; choose another name")
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
+        if file.exists() and file.resolve() not in own:
+            raise MisuseError(f"{file} exists already; choose another name")
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE), "wb") as written:
             written.write(form.write(saved, model).encode())
         part.replace(file)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise MisuseError(f"{file} cannot be written: {error.strerror}") from error
 
 

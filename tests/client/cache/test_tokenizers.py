@@ -1,5 +1,6 @@
 """client.cache.tokenizers: transformers makes a tokenizer once, and what is damaged is made again."""
 
+import errno
 import hashlib
 import json
 from pathlib import Path
@@ -85,6 +86,17 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(bundle, tmp_path, loads)
     for _ in range(2):
         assert tokenizer_of(tmp_path / "cache", manifest_of(bundle), bundle)(TEXT)["input_ids"]
     assert len(loads) == 2
+
+
+def test_a_full_disk_keeps_no_part_of_it(bundle, tmp_path, monkeypatch) -> None:
+    def write_bytes(file: Path, data: bytes) -> None:
+        with file.open("wb") as part:
+            part.write(data[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    assert tokenizer_of(tmp_path, manifest_of(bundle), bundle)(TEXT)["input_ids"]
+    assert not list((tmp_path / "tokenizers").iterdir())
 
 
 def test_a_tokenizer_with_ways_of_its_own_stays_with_transformers(bundle, tmp_path, loads, monkeypatch) -> None:

@@ -1,11 +1,13 @@
 """Saved conversations: readable by their owner only, never written over another file, and complete or absent."""
 
+import errno
 import stat
+from pathlib import Path
 
 import pytest
 
 from client.chat.transcript import Exchange, SavedChat
-from client.chat.transcript_file import load, save
+from client.chat.transcript_file import file_of, load, save
 from common.protocol.errors import MisuseError
 
 SAID = SavedChat((Exchange("a", "b"), Exchange("c", "naïve 日本")), "Sei kurz, für 日本.")
@@ -44,8 +46,22 @@ def test_misuse_is_told_with_the_name_of_the_file(tmp_path):
     ]:
         with pytest.raises(MisuseError, match=says):
             load(tmp_path / name)
-    with pytest.raises(MisuseError, match="cannot be written"):
-        save(tmp_path / "absent" / "chat.json", SAID, "demo", own=())
+    (tmp_path / "notes.txt").touch()
+    for where in ("absent/chat.json", "notes.txt/chat.json", f"{'a' * 300}.json"):
+        with pytest.raises(MisuseError, match="cannot be written"):
+            save(tmp_path / where, SAID, "demo", own=())
+    with pytest.raises(MisuseError, match="home of nobody"):
+        file_of("~nobody-of-that-name/chat.json")
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_folder_that_may_not_be_entered_is_told(tmp_path, monkeypatch):
+    def stat(file, **_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr(Path, "stat", stat)  # the superuser may enter any
+    with pytest.raises(MisuseError, match="cannot be written: Permission denied"):
+        save(tmp_path / "chat.json", SAID, "demo", own=())
 
 
 def test_a_page_of_other_notes_is_refused_and_so_never_written_over(tmp_path):

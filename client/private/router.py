@@ -29,9 +29,12 @@ _STATE_ONLY = Settings(max_new_tokens=0)
 """Asks for draft state and no answer, and so reveals nothing of the answer's settings."""
 
 _FETCH_TIMEOUT_S = 5.0
-"""For the draft state of the safe text."""
+"""For the draft state of the safe text; then the server is told to end the turn."""
+_CANCEL_TIMEOUT_S = 1.0
+"""For its answer to that, after which nothing is expected of it."""
 
 _WITHOUT_STATE = "the draft wrote without what the target makes of the text that is not private"
+_LATE = "it was too slow in coming"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +129,11 @@ class PrivacyRouter:
         deadline = asyncio.get_running_loop().call_later(_FETCH_TIMEOUT_S, conversation.cancel)
         try:
             if safe and conversation.wants_state:
-                answer = await conversation.answer(safe, _STATE_ONLY, _ignore_tokens, on_link_change)
+                async with asyncio.timeout(_FETCH_TIMEOUT_S + _CANCEL_TIMEOUT_S):
+                    answer = await conversation.answer(safe, _STATE_ONLY, _ignore_tokens, on_link_change)
                 fetch = _fetch_of(answer, was_enough=self._abandoned)
+        except TimeoutError:
+            fetch = _Fetch(note=f"{_WITHOUT_STATE}: {_LATE}")
         except OutriderError as error:
             fetch = _Fetch(note=f"{_WITHOUT_STATE}: {error}")
         finally:
@@ -186,7 +192,7 @@ class PrivacyRouter:
 def _fetch_of(answer: Answer, *, was_enough: bool) -> _Fetch:
     """`was_enough`: a person stopped it."""
     is_late = answer.finish_reason == FinishReason.CANCELLED
-    why = answer.failure or ("it was too slow in coming" if is_late else "the server was out of reach")
+    why = answer.failure or (_LATE if is_late else "the server was out of reach")
     note = "" if answer.finish_reason == FinishReason.LENGTH or was_enough else f"{_WITHOUT_STATE}: {why}"
     return _Fetch(rtt_ms=answer.stats.rtt_ms, reconnects=answer.stats.reconnects, note=note)
 

@@ -14,7 +14,7 @@ from client.private.router import PrivacyRouter
 from client.private.spans import SplitPrompt
 from common.protocol.client_session import ClientSession
 from common.protocol.errors import MisuseError
-from common.protocol.messages import Ack, Extend, Failed, FailureCode, Grow, Open, Settings, StateAck
+from common.protocol.messages import Ack, Cancel, Extend, Failed, FailureCode, Grow, Open, Settings, StateAck
 from common.rpc.errors import LinkError
 from tests.client.fakes import LIMITS, SESSION, ChainDrafter, FakeStream, StatefulDrafter, decoded, state_of, target
 
@@ -128,13 +128,27 @@ async def test_a_server_that_stays_away_is_waited_for_no_longer_than_was_asked()
     assert 0.2 <= answer.stats.seconds < 5
 
 
-@pytest.mark.parametrize("is_there", [False, True], ids=["nobody", "a server that is too slow"])
-async def test_state_is_not_waited_for_without_end(monkeypatch, is_there):
+class Unheeding(FakeStream):
+    """A server that ends no turn, whatever it is told, and answers pings."""
+
+    def __init__(self):
+        super().__init__(pass_seconds=1000.0)
+
+    def _take(self, message):
+        if not isinstance(message, Cancel):
+            super()._take(message)
+
+
+@pytest.mark.parametrize(
+    "server", [None, lambda: FakeStream(pass_seconds=1000.0), Unheeding], ids=["nobody", "too slow", "never ends"]
+)
+async def test_state_is_not_waited_for_without_end(monkeypatch, server):
     async def dial():
         await asyncio.Event().wait()
 
     monkeypatch.setattr("client.private.router._FETCH_TIMEOUT_S", 0.3)
-    stream = FakeStream(pass_seconds=1000.0) if is_there else None
+    monkeypatch.setattr("client.private.router._CANCEL_TIMEOUT_S", 0.3)
+    stream = server and server()
     answer = await ask(router(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert "the draft wrote without" in answer.note

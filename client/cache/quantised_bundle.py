@@ -5,6 +5,7 @@ looks like the bundle: links to its files, and to quantised copies of those of w
 """
 
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -56,7 +57,6 @@ def _link(link: Path, source: Path) -> None:
     if link.is_symlink() and str(link.readlink()) == told:
         return
     link.parent.mkdir(parents=True, exist_ok=True)
-    partial = link.with_name(f"{link.name}.{os.getpid()}.part")
-    partial.unlink(missing_ok=True)
+    partial = link.with_name(f"{link.name}.{secrets.token_hex(8)}.part")
     partial.symlink_to(told)
     partial.replace(link)

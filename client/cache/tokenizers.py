@@ -4,7 +4,6 @@ One file for each tokenizer and each version of the libraries: a checksum, then 
 read is made again.
 """
 
-import os
 from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.models.tokenizer import PlainTokenizer, Tokenizer, plain_tokenizer
+from common.whole import whole_file
 
 _FOLDER = "tokenizers"
 _DIGEST_BYTES = sha256().digest_size
@@ -58,11 +58,7 @@ def read_kept(file: Path) -> PlainTokenizer | None:
 
 
 def _write(file: Path, kept: bytes) -> None:
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
+    with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(sha256(kept).digest() + kept)
-        part.replace(file)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
+        with whole_file(file) as written:
+            written.write(sha256(kept).digest() + kept)

@@ -4,12 +4,13 @@ The format (8 bytes of header length, a JSON header, the data) is safetensors' o
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+from common.whole import whole_file
 
 DTYPE_NAMES = {
     torch.float64: "F64",
@@ -64,19 +65,14 @@ def write_safetensors(path: Path, tensors: Mapping[str, StreamedTensor], metadat
         end += tensor.bytes
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT_BYTES)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for tensor in padded.values():
-                for part in tensor.make():
-                    # A tensor without dimensions, such as GPT-NeoX's masked_bias, has no axis to view as bytes.
-                    file.write(part.contiguous().reshape(-1).view(torch.uint8).numpy().data if part.numel() else b"")
-            if file.tell() != 8 + len(text) + end:
-                raise OSError(f"{path} would not be as long as its tensors")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in padded.values():
+            for part in tensor.make():
+                # A tensor without dimensions, such as GPT-NeoX's masked_bias, has no axis to view as bytes.
+                file.write(part.contiguous().reshape(-1).view(torch.uint8).numpy().data if part.numel() else b"")
+        if file.tell() != 8 + len(text) + end:
+            raise OSError(f"{path} would not be as long as its tensors")
 
 
 def _zeros(count: int) -> Callable[[], Iterable[torch.Tensor]]:

@@ -3,14 +3,13 @@
 It may not know what is in them.
 """
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from common.models.errors import CheckpointError
+from common.whole import whole_folder
 
 
 def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
@@ -20,19 +19,14 @@ def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
     """
     if kept.is_dir():
         return kept
-    partial: Path | None = None
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix="partial-", dir=kept.parent))
-        write(partial)
-        partial.rename(kept)
+        with whole_folder(kept) as partial:
+            write(partial)
     except (OSError, SafetensorError) as error:
         # Another daemon may have been first.
         if not kept.is_dir():
             raise CheckpointError(
                 f"{what} cannot be written to {kept.parent}; make room there, or set OUTRIDER_CACHE to another folder."
             ) from error
-    finally:
-        if partial is not None:
-            shutil.rmtree(partial, ignore_errors=True)
     return kept

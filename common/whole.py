@@ -1,0 +1,84 @@
+"""Files and folders that get their name once they are whole and on the disk, and what a killed process left of them.
+
+They grow under a name of their own, which no two processes share: those of containers have the same ids. While they
+grow they are locked, so that whoever makes the same one later can remove what nobody is writing any more. It may not
+know what they hold.
+"""
+
+import fcntl
+import glob
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open for writing; it takes the place of `path` when the block ends, unless that raises. Raises OSError."""
+    with _growing(path, Path.touch, Path.unlink) as part:
+        with part.open("wb") as file:
+            yield file
+        _sync(part)
+        part.replace(path)
+        _sync_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it is named `path` when the block ends, unless that raises. Raises OSError, also where there is
+    a folder of that name by then."""
+    with _growing(path, Path.mkdir, shutil.rmtree) as part:
+        yield part
+        for each in part.rglob("*"):
+            (_sync_folder if each.is_dir() else _sync)(each)
+        part.rename(path)
+        _sync_folder(path.parent)
+
+
+@contextmanager
+def _growing(path: Path, make: Callable[[Path], object], remove: Callable[[Path], object]) -> Iterator[Path]:
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+        with suppress(OSError):
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(left)
+            finally:
+                os.close(descriptor)
+    part, descriptor = _made_and_locked(path, make)
+    try:
+        yield part
+    finally:
+        with suppress(OSError):  # it has its name by now, or there is nothing to do about it
+            remove(part)
+        os.close(descriptor)
+
+
+def _made_and_locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, int]:
+    while True:
+        part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+        make(part)
+        with suppress(FileNotFoundError):  # another process has removed it before it was locked
+            descriptor = os.open(part, os.O_RDONLY)
+            with suppress(OSError):  # some file systems know no locks; there nothing is removed either
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if part.exists():
+                return part, descriptor
+            os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: Path) -> None:
+    with suppress(OSError):  # some file systems cannot
+        _sync(path)

@@ -28,7 +28,6 @@ def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokeniz
     full = load_tokenizer(bundle / TOKENIZER_FOLDER)
     plain = plain_tokenizer(full)
     if plain is None:
-        full.clean_up_tokenization_spaces = False  # a text must come back as it was
         return full
     _write(file, plain.to_bytes())
     return plain

@@ -200,6 +200,7 @@ def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
         raise CheckpointError(
             f"the tokenizer in {directory} cannot be read; fetch or save the checkpoint again."
         ) from error
+    tokenizer.clean_up_tokenization_spaces = False  # a text must come back as it was, and be the same at both ends
     return tokenizer
 
 

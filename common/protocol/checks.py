@@ -32,7 +32,7 @@ from common.protocol.tree import FIRST_SERVER_NODE_ID
 
 SESSION_NAME_LENGTHS = range(16, 65)
 _MAX_STOP_STRINGS = 16
-_MAX_STOP_STRING_CHARACTERS = 256  # characters
+_MAX_STOP_BYTES = 512  # of all: as many tokens are detokenised for each that is committed
 _MAX_DRAWN_FROM = 256  # tokens of one Draw
 _MAX_WEIGHT = 1 << 31  # of all tokens of a Draw together
 _MAX_STATE_NUMBERS = 1 << 20  # of one State frame, so that a small payload cannot unfold into a large array
@@ -172,8 +172,10 @@ def check_settings(settings: Settings, terms: Terms | None = None) -> None:
         raise PeerError("max_new_tokens must be at least 0", FailureCode.INVALID)
     if len(settings.stop) > _MAX_STOP_STRINGS:
         raise PeerError(f"at most {_MAX_STOP_STRINGS} stop strings are allowed", FailureCode.INVALID)
-    if not all(0 < len(string) <= _MAX_STOP_STRING_CHARACTERS for string in settings.stop):
-        raise PeerError(f"a stop string must have 1 to {_MAX_STOP_STRING_CHARACTERS} characters", FailureCode.INVALID)
+    if not all(settings.stop):
+        raise PeerError("a stop string must have at least 1 character", FailureCode.INVALID)
+    if len("".join(settings.stop).encode()) > _MAX_STOP_BYTES:
+        raise PeerError(f"stop strings may have at most {_MAX_STOP_BYTES} bytes together", FailureCode.INVALID)
 
 
 def _check_constraint(settings: Settings, terms: Terms | None) -> None:

@@ -1,7 +1,6 @@
 """Where an answer ends: at the first end token, stop string or length limit. Pure; the detokeniser is an argument."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Protocol
 
 from common.protocol.messages import FinishReason
@@ -40,6 +39,8 @@ def cut(
     The answer begins at `begin`, behind its prompt. `room` is the number of tokens that may still be committed. The
     token that completes an end is kept.
     """
+    if stop and not _may_complete(stop, sequence, begin, fresh, ends.detokenise):
+        stop = ()
     for index, token in enumerate(fresh):
         if index >= room:
             return index, FinishReason.LENGTH
@@ -50,22 +51,48 @@ def cut(
     return len(fresh), FinishReason.LENGTH if len(fresh) >= room else None
 
 
+def _may_complete(
+    stop: Sequence[str], sequence: Sequence[int], begin: int, fresh: Sequence[int], detokenise: Detokenise
+) -> bool:
+    """False only if no token of `fresh` completes a stop string: one look in place of one for each."""
+    window = _window(stop)
+    tail = [*sequence[max(begin, len(sequence) - window) :], *fresh]
+    before = _before(sequence, begin) if len(sequence) - window <= begin else ()
+    text = next(_texts(tail, before, stop, detokenise))
+    return _BROKEN in text or any(string in text for string in stop)
+
+
 def _completes(
     stop: Sequence[str], sequence: Sequence[int], begin: int, fresh: Sequence[int], detokenise: Detokenise
 ) -> bool:
-    sizes = [len(string.encode()) for string in stop]
-    window = max(sizes) + _EDGE_TOKENS
+    window = _window(stop)
     tail = [*sequence[max(begin, len(sequence) - window) :], *fresh][-window:]
-    texts: Iterator[str] = (detokenise(tail[max(0, start) :]) for start in _starts(len(tail), sizes))
-    if len(tail) < window:  # it begins where the answer does, and decoders may strip a blank at the start of a text
-        prompt = sequence[max(0, begin - _CONTEXT_TOKENS) : begin]
-        texts = chain((_behind(prompt, tail, detokenise),), texts)
-    for text in texts:
+    before = _before(sequence, begin) if len(tail) < window else ()
+    for text in _texts(tail, before, stop, detokenise):
         if any(string in text for string in stop):
             return True
         if _BROKEN not in text:
             return False
     return False
+
+
+def _window(stop: Sequence[str]) -> int:
+    """How many tokens may hold the longest stop string."""
+    return max(len(string.encode()) for string in stop) + _EDGE_TOKENS
+
+
+def _before(sequence: Sequence[int], begin: int) -> Sequence[int]:
+    """The last tokens of the prompt."""
+    return sequence[max(0, begin - _CONTEXT_TOKENS) : begin]
+
+
+def _texts(tail: Sequence[int], before: Sequence[int], stop: Sequence[str], detokenise: Detokenise) -> Iterator[str]:
+    """Texts of the tail of an answer, of which the next is only needed if one is broken. `before`: the prompt's tokens,
+    if it is the whole answer, for decoders may strip a blank at the start of a text."""
+    if before:
+        yield _behind(before, tail, detokenise)
+    sizes = [len(string.encode()) for string in stop]
+    yield from (detokenise(tail[max(0, start) :]) for start in _starts(len(tail), sizes))
 
 
 def _starts(tokens: int, sizes: Sequence[int]) -> Iterator[int]:
@@ -77,7 +104,5 @@ def _starts(tokens: int, sizes: Sequence[int]) -> Iterator[int]:
 
 def _behind(before: Sequence[int], tokens: Sequence[int], detokenise: Detokenise) -> str:
     """The text of the tokens as it is behind others."""
-    if not before:
-        return detokenise(tokens)
     known, text = detokenise(before), detokenise([*before, *tokens])
     return text[len(known) :] if text.startswith(known) else detokenise(tokens)

@@ -14,6 +14,7 @@ al. 2024), for trees. It is exact as long as whether a sibling is judged does no
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,10 @@ def judge(
 ) -> tuple[int | None, Distribution]:
     """Which of a group's tokens is accepted, by its place, and what is left of `p` where none is. `draws`: what each
     token was drawn from, None for a point mass."""
+    tried = set[int]()
     for place, (token, draw) in enumerate(zip(group, draws, strict=True)):
-        q = {token: 1.0} if draw is None else _left_of(draw, group[:place])
+        q = {token: 1.0} if draw is None else _left_of(draw, tried)
+        tried.add(token)
         if chances.next() * q[token] < p[token]:
             return place, p
         tokens = np.fromiter(q, np.int64)
@@ -64,7 +67,7 @@ def judge(
     return None, p
 
 
-def _left_of(draw: Draw, tried: Sequence[int]) -> dict[int, float]:
+def _left_of(draw: Draw, tried: AbstractSet[int]) -> dict[int, float]:
     """The probabilities of a draw's tokens, without those that were tried."""
     weights = {token: weight for token, weight in zip(draw.tokens, draw.weights, strict=True) if token not in tried}
     total = sum(weights.values())

@@ -12,14 +12,20 @@ from common.protocol.rules.verify_input import TargetRows, VerifyInput
 EPSILON = 0.09
 DELTA = 0.3
 
+_ROWS = 32
+"""Runs are searched behind so many rows, and behind two more for each token that the pass commits: each row takes time
+that all sessions of the pass wait for, and trees that are meant to be accepted need fewer."""
+
 
 def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     """The tokens that a pass commits below its root; the last of them is the target's choice."""
     children = verify_input.children()
     tokens: list[int] = []
     row: int | None = 0
+    searched = 0
     while row is not None:
-        run = _deepest_run(row, verify_input, children, target)
+        run, rows = _deepest_run(row, verify_input, children, target, _ROWS + 2 * len(tokens) - searched)
+        searched += rows
         tokens += (int(verify_input.tokens[each]) for each in run)
         end = run[-1] if run else row
         token = target.choice(end)
@@ -28,21 +34,28 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     return tokens
 
 
-def _deepest_run(row: int, verify_input: VerifyInput, children: list[list[int]], target: TargetRows) -> list[int]:
-    """The longest chain of accepted rows below `row`; of equally long ones the first: siblings are
-    tried in the order of their rows, those that the drafter found likeliest first."""
+def _deepest_run(
+    row: int, verify_input: VerifyInput, children: list[list[int]], target: TargetRows, most_rows: int
+) -> tuple[list[int], int]:
+    """The longest chain of accepted rows below `row`, and behind how many rows it was searched: `most_rows`, and two
+    more for each row of the chain. Of equally long ones the first: siblings are tried in the order of their rows, those
+    that the drafter found likeliest first."""
     runs: dict[int, list[int]] = {row: []}
-    pending = [row]
+    pending, searched, longest = [row], 0, 0
     for above in pending:
         if not children[above]:
             continue
+        if searched >= most_rows + 2 * longest:
+            break
+        searched += 1
         p = target.probabilities(above)
         least = threshold(p)
         for child in children[above]:
             if p[verify_input.tokens[child]] > least:
                 runs[child] = [*runs[above], child]
                 pending.append(child)
-    return max(runs.values(), key=len)
+                longest = len(runs[child])
+    return max(runs.values(), key=len), searched
 
 
 def threshold(p: np.ndarray) -> float:

@@ -102,6 +102,19 @@ def test_pickled_weights_are_never_read(copy: Path) -> None:
         load_causal_lm(copy)
 
 
+def test_text_comes_back_as_it_was_whatever_a_tokenizer_would_clean_up(copy: Path) -> None:
+    """A server looks for stop strings in the text that a client shows."""
+    file = copy / "tokenizer_config.json"
+    untidy = {"clean_up_tokenization_spaces": True}
+    untidy["clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"] = True
+    file.write_text(json.dumps(json.loads(file.read_text()) | untidy))
+    text = "the fox , the hen ."
+    theirs = AutoTokenizer.from_pretrained(copy)
+    assert theirs.decode(theirs(text)["input_ids"]) != text
+    ours = load_tokenizer(copy)
+    assert ours.decode(ours(text)["input_ids"]) == text
+
+
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is neither a directory nor a model's name on the hub"):
         load_causal_lm(tmp_path / "absent")

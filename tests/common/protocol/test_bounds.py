@@ -72,7 +72,7 @@ def test_however_short_a_prompt_is_a_lockstep_session_waits_for_a_tree_behind_it
     "settings",
     [
         Settings(0),
-        Settings(9, stop=("x" * 256,)),
+        Settings(9, stop=("x" * 500, "\u00e4" * 6)),
         Settings(9, stop=("x",) * 16),
         Settings(9, top_logprobs=0),
         Settings(9, top_logprobs=MAX_TOP_LOGPROBS),

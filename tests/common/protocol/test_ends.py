@@ -1,6 +1,8 @@
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.protocol.ends import Detokenise, cut
 from common.protocol.messages import FinishReason
@@ -106,3 +108,37 @@ def test_an_answer_that_begins_with_a_blank_has_it_behind_its_prompt(prompt, ans
     reason = FinishReason.END if is_found else None
     assert cut(prompt, len(prompt), [*answer], **how) == (len(answer), reason)
     assert cut(prompt + answer[:-1], len(prompt), [*answer[-1:]], **how) == (1, reason)
+
+
+BYTES = st.lists(st.sampled_from([*b" ab", *"\N{FOX FACE}".encode()]), max_size=30)
+
+
+@given(
+    decode=st.sampled_from([lossy, all_or_nothing, stripping]),
+    prompt=BYTES,
+    answer=BYTES,
+    fresh=BYTES,
+    stop=st.lists(st.sampled_from(["a", "ab", " a", "ba ", "b" * 4, "\N{FOX FACE}", "a\N{FOX FACE}"]), max_size=3),
+)
+def test_many_tokens_at_once_end_where_they_do_one_by_one(decode, prompt, answer, fresh, stop):
+    ends = TargetsEnds(frozenset(), decode)
+    expected = len(fresh), None
+    for place in range(len(fresh)):
+        sequence = [*prompt, *answer, *fresh[:place]]
+        _, reason = cut(sequence, len(prompt), fresh[place : place + 1], stop, 99, ends)
+        if reason is not None:
+            expected = place + 1, reason
+            break
+    assert cut([*prompt, *answer], len(prompt), fresh, stop, 99, ends) == expected
+
+
+def test_text_without_any_end_is_detokenised_once():
+    asked = []
+
+    def counting(tokens):
+        asked.append(len(tokens))
+        return lossy(tokens)
+
+    how = {"stop": ("never",), "room": 999, "ends": TargetsEnds(frozenset(), counting)}
+    assert cut([*b"some text "] * 20, 0, [*b"and more " * 20], **how) == (180, None)
+    assert len(asked) == 1

@@ -131,3 +131,35 @@ def test_where_all_probability_lies_on_one_token_it_is_greedy(seed, count):
     verify_input = question_over(random_paths(chance, count))
     rows = Choices([chance.randrange(VOCABULARY) for _ in verify_input.tokens], VOCABULARY)
     assert typical.walk(verify_input, rows) == exact.walk(verify_input, rows)
+
+
+class Counted(Distributions):
+    """Counts the rows whose distributions are asked for."""
+
+    def __init__(self, verify_input, of):
+        super().__init__(verify_input, of)
+        self.asked = 0
+
+    def probabilities(self, row):
+        self.asked += 1
+        return super().probabilities(row)
+
+
+def walked(paths, law):
+    judged = question_over(paths)
+    counted = Counted(judged, law)
+    return typical.walk(judged, counted), counted.asked
+
+
+def test_a_wide_tree_costs_everybody_little():
+    wide = 200
+
+    def law(path):
+        return np.full(wide + 1, 1.0 / (wide + 1))  # each token is plausible
+
+    tokens, rows = walked([*((each,) for each in range(wide)), *((each, each) for each in range(wide))], law)
+    assert tokens[:2] == [0, 0]
+    assert rows <= 40
+    chain, rows = walked([tuple(range(depth)) for depth in range(1, wide)], law)
+    assert chain[:-1] == list(range(wide - 1)), "what is committed is searched whole"
+    assert rows <= wide + 1

@@ -1,6 +1,6 @@
-"""Late frames can change nothing: frames about an answer that is over, repeats, and pings. Frames that were in flight
-when an answer ended are free; more of them are charged to the client's quota, and far too many end the session. Pure:
-time is an argument, in seconds.
+"""Late frames can change nothing: frames about an answer that is over, repeats, turns that ask for nothing, and pings.
+Frames that were in flight when an answer ended are free; more of them are charged to the client's quota, and far too
+many end the session. Pure: time is an argument, in seconds.
 
 It may not know streams or passes.
 """
@@ -19,12 +19,15 @@ _MAX_UNITS = 4 * _FREE
 _FADING_PER_S = 1024
 _UNITS_OF_FRAME = 8  # a frame takes as long to read as this many nodes
 _TOKENS_OF_UNIT = 4  # tokens of a prompt that are read as fast as one node
+_UNITS_OF_IDLE_TURN = _FREE // 4  # of a turn that asks for nothing: its whole prompt is read again
 
 
 def comes_late(session: ServerSession, message: FromClient) -> bool:
     is_over = session.state is ServerState.FINISHED
     if isinstance(message, Extend):
-        return message.turn <= session.turn
+        return message.turn <= session.turn or _asks_for_nothing(session, message)
+    if isinstance(message, StateAck):
+        return is_over or (session.feed is not None and message.frames <= session.feed.arrived)
     if isinstance(message, Grow | Ack | Cancel) and (is_over or message.turn < session.turn):
         return True
     if isinstance(message, Ack):
@@ -32,14 +35,20 @@ def comes_late(session: ServerSession, message: FromClient) -> bool:
     if isinstance(message, Grow):
         is_known = all(node.id <= session.tree.last_id for node in message.nodes)
         return is_known and (bool(message.nodes) or message.frontier <= session.answered_at)
-    return isinstance(message, Ping) or (is_over and isinstance(message, StateAck))
+    return isinstance(message, Ping)
 
 
-def reading_units(message: FromClient) -> int:
+def reading_units(session: ServerSession, message: FromClient) -> int:
     """What a frame takes to read beside the frame itself, in units of one node."""
     if isinstance(message, Extend):
-        return len(message.tokens) // _TOKENS_OF_UNIT
+        idle = _UNITS_OF_IDLE_TURN if _asks_for_nothing(session, message) else 0
+        return max(idle, len(message.tokens) // _TOKENS_OF_UNIT)
     return len(message.nodes) if isinstance(message, Grow) else 0
+
+
+def _asks_for_nothing(session: ServerSession, extend: Extend) -> bool:
+    """Neither for tokens nor for draft state."""
+    return extend.settings.max_new_tokens == 0 and session.feed is None
 
 
 class LateFrames:

@@ -317,7 +317,7 @@ class Sessions:
         session = entry.session
         turn, stale, states = session.turn, session.tree.stale, entry.acknowledged_states
         if comes_late(session, message):
-            self._accounting.late_frame(entry, reading_units(message), now)
+            self._accounting.late_frame(entry, reading_units(session, message), now)
         if isinstance(message, Extend) and message.turn > turn:
             entry.active = now
             self._registry.admit_next_turn(entry, message, now)

@@ -5,12 +5,23 @@ from dataclasses import replace
 import pytest
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import Ack, Cancel, Extend, FailureCode, FromClient, Grow, GrownNode, Ping, Settings
+from common.protocol.messages import (
+    Ack,
+    Cancel,
+    Extend,
+    FailureCode,
+    FromClient,
+    Grow,
+    GrownNode,
+    Ping,
+    Settings,
+    StateAck,
+)
 from server.sessions.late_frames import LateFrames
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
-from tests.server.fake_target import VOCAB, FakeTarget, decode
+from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset(), max_nodes=512)
 MANY = Grow(0, 3, tuple(GrownNode(number, 0, VOCAB + number, -1.0) for number in range(1, 513)))
@@ -100,3 +111,35 @@ def test_a_session_ends_that_repeats_itself_while_its_answer_is_made(frame: From
     assert repeating.failed is not None
     assert repeating.failed.code is FailureCode.PROTOCOL
     assert "was said before" in repeating.failed.message
+
+
+def test_a_session_ends_that_goes_on_asking_for_nothing() -> None:
+    """Each time its whole prompt is read again."""
+    sessions, nothing = Sessions(ENDLESS, SERVING_LIMITS, 2000), Settings(max_new_tokens=0)
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 3), nothing)
+    turns = 0
+    while client.failed is None and turns < 100:
+        turns += 1
+        client.say(Extend(turn=turns, keep=3, tokens=(), settings=nothing), now=1.0)
+    assert 4 <= turns < 20
+    assert "was said before" in client.failed.message
+
+
+def test_turns_for_nothing_at_leisure_are_free() -> None:
+    client = Client(Sessions(ENDLESS, SERVING_LIMITS, 2000), "s")
+    client.open(prompt_of(1, 3), Settings(max_new_tokens=0))
+    for turn in range(1, 100):
+        client.say(Extend(turn, 3, (), Settings(max_new_tokens=0)), now=2.0 * turn)
+    assert client.failed is None
+
+
+def test_a_session_ends_that_goes_on_about_state_that_has_come() -> None:
+    sessions = Sessions(replace(ENDLESS, state_kinds=lambda _: STATE_KINDS), SERVING_LIMITS, 2000)
+    client = Client(sessions, "s", STATE)
+    client.open(prompt_of(1, 3), PATIENT)
+    one_pass(sessions, FakeTarget())
+    for _ in range(2100):
+        client.say(StateAck(0), now=1.0)
+    assert client.failed is not None
+    assert "was said before" in client.failed.message

@@ -335,7 +335,7 @@ class Conversation:
             newest = tree.last_id
             grows = self._loop.drafted(step, proposals)
         except Exception as error:  # whatever a model raises, or is wrong with what it proposes
-            self._note = f"the drafter failed ({error or type(error).__name__}); the answer went on without it"
+            self._note = f"the drafter failed ({str(error) or type(error).__name__}); the answer went on without it"
             self._send(self._loop.retire())
             return
         if not is_first and step.expansion is None:  # the first also reads the prompt

@@ -8,11 +8,12 @@ from common.protocol.errors import OutriderError
 
 class RefusedError(OutriderError):
     """The server will not serve this session, or no longer. `retry_after` are seconds after which it may, 0 if it
-    did not say; `over_quota` if that is up to how much its client has asked."""
+    did not say; `over_quota` if that is up to how much its client has asked, `is_invalid` if it never will."""
 
-    def __init__(self, message: str, retry_after: float = 0.0, *, over_quota: bool = False):
+    def __init__(self, message: str, retry_after: float = 0.0, *, over_quota: bool = False, is_invalid: bool = False):
         super().__init__(message)
         self.over_quota = over_quota
+        self.is_invalid = is_invalid
         self.retry_after = retry_after
 
 

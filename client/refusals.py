@@ -55,4 +55,9 @@ class Refusals:
                 self._of_full_replicas,
                 key=lambda each: (each.code is FailureCode.DRAINING, not each.retry_after, each.retry_after),
             )
-        return RefusedError(told.message, told.retry_after, over_quota=told.code is FailureCode.QUOTA)
+        return RefusedError(
+            told.message,
+            told.retry_after,
+            over_quota=told.code is FailureCode.QUOTA,
+            is_invalid=told.code is FailureCode.INVALID,
+        )

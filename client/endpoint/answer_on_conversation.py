@@ -95,8 +95,7 @@ class AnswerOnConversation:
         self._emitter.emit_unverified(run[self._emitter.unverified :])
 
     def _finish(self, answer: Answer) -> FinishedAnswer:
-        is_cut = answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not self._emitter.stopped
-        if is_cut and self._is_verified:
+        if self._is_verified and self._is_cut(answer):
             raise unreachable(_RETRY_SECONDS)
         if not answer.private and not self._is_verified:
             self._emitter.emit_unverified(answer.provisional)
@@ -104,7 +103,7 @@ class AnswerOnConversation:
             raise FaultError(broken_off(answer.failure))
         tokens = (*answer.tokens, *answer.provisional)
         self._emitter.end(is_cut=not self._ended_by_itself(answer, tokens))
-        if is_cut and not self._emitter.text:
+        if self._is_cut(answer) and not self._emitter.text:
             raise unreachable(_RETRY_SECONDS)
         if not answer.private:
             self._emitter.append_note(self._offline_note)
@@ -117,12 +116,15 @@ class AnswerOnConversation:
         return FinishedAnswer(
             tuple(self._emitter.pieces),
             self._reason(answer, tokens),
-            len(tokens),
+            self._emitter.tokens if self._emitter.stopped else len(tokens),
             self._emitter.unverified,
             {**about, "note": answer.note} if answer.note else about,
             self._emitter.take_scored(),
             *self._durations(),
         )
+
+    def _is_cut(self, answer: Answer) -> bool:
+        return answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not self._emitter.stopped
 
     def _durations(self) -> tuple[float, float]:
         """How long the first token was waited for, and how long ago it came."""
@@ -159,6 +161,8 @@ async def to_its_end(
             await asyncio.wait_for(working, _CANCEL_SECONDS)
         raise
     except RefusedError as error:
+        if error.is_invalid:  # for a server that came back with other bounds, or is busier than this machine
+            raise wrong(None, str(error)) from error
         retry_after = math.ceil(error.retry_after) or _RETRY_SECONDS
         raise FaultError(refused(str(error), retry_after, over_quota=error.over_quota)) from error
     except MisuseError as error:

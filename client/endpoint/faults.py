@@ -82,7 +82,7 @@ def refused(message: str, retry_after: int, *, over_quota: bool) -> Fault:
 
 def internal(error: Exception) -> Fault:
     """A defect of this endpoint."""
-    message = f"this endpoint failed: {error or type(error).__name__}"
+    message = f"this endpoint failed: {str(error) or type(error).__name__}"
     return Fault(500, message, "server_error", None, "internal")
 
 

@@ -7,8 +7,10 @@ and faults. It may not know tokenizers, sessions or HTTP.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from client.endpoint import parameters
@@ -246,7 +248,7 @@ def _thinking(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _messages(messages: list[Any]) -> list[Any]:
     """With the ids of calls that OpenAI's form wants. A result that names no call is of the first with its function's
     name that has none yet, or of the first of all."""
-    waiting: list[tuple[str, Any]] = []  # ids of calls without a result, and the names of their functions
+    waiting = _WaitingCalls()
     made = 0
     read = []
     for message in messages:
@@ -255,19 +257,45 @@ def _messages(messages: list[Any]) -> list[Any]:
         if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
             calls = [_call(call, made + place) for place, call in enumerate(message["tool_calls"])]
             made += len(calls)
-            waiting += [(call["id"], call["function"].get("name")) for call in calls if _is_called(call)]
+            waiting.add(call for call in calls if _is_called(call))
             message = {**message, "tool_calls": calls}
         if isinstance(message, dict) and message.get("role") == "tool":
             name, said = message.get("tool_name"), message.get("tool_call_id")
-            wanted = (call for call in waiting if said in (None, call[0]) and name in (None, call[1]))
-            answered = next(wanted, None if said else next(iter(waiting), None))
-            if answered is not None:
-                waiting.remove(answered)
-            message = {"name": name, "tool_call_id": answered[0] if answered else "", **message}
+            message = {"name": name, "tool_call_id": waiting.take(said, name) or "", **message}
         if isinstance(message, dict) and "thinking" in message:
             message = {**message, "reasoning_content": message["thinking"]}
         read.append(message)
     return read
+
+
+class _WaitingCalls:
+    """Calls without a result. Each is found in the same time, however many there are."""
+
+    def __init__(self) -> None:
+        self._ids: dict[int, Any] = {}  # by the places of the calls
+        self._made = 0
+        self._places: defaultdict[tuple[str | None, str | None], deque[int]] = defaultdict(deque)
+
+    def add(self, calls: Iterable[Any]) -> None:
+        for place, call in enumerate(calls, start=self._made):
+            self._ids[place] = call["id"]
+            self._made += 1
+            for said, name in product((None, repr(call["id"])), (None, repr(call["function"].get("name")))):
+                self._places[said, name].append(place)
+
+    def take(self, said: Any, name: Any) -> Any | None:
+        """The id of the first one with this id and function name, where they are said; without an id, of the first of
+        all if none has the name. None if there is none."""
+        found = self._first(None if said is None else repr(said), None if name is None else repr(name))
+        if found is None and not said:
+            found = self._first(None, None)
+        return None if found is None else self._ids.pop(found)
+
+    def _first(self, said: str | None, name: str | None) -> int | None:
+        places = self._places.get((said, name))
+        while places and places[0] not in self._ids:
+            places.popleft()
+        return places[0] if places else None
 
 
 def _call(call: Any, place: int) -> Any:

@@ -169,7 +169,7 @@ def _join(answer: dict[str, Any], more: Mapping[str, Any]) -> None:
     if "reasoning_content" in more:
         answer["reasoning_content"] = answer.get("reasoning_content", "") + more["reasoning_content"]
     if "tool_calls" in more:
-        answer["tool_calls"] = [*answer.get("tool_calls", ()), *more["tool_calls"]]
+        answer.setdefault("tool_calls", []).extend(more["tool_calls"])
 
 
 def _item(name: str, item: Any) -> dict[str, Any]:

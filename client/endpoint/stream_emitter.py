@@ -64,7 +64,8 @@ class StreamEmitter:
     ):
         self.text = ""  # before the parser
         self.pieces: list[Piece] = []
-        self.unverified = 0  # tokens emitted that the target has not verified
+        self.tokens = 0  # emitted; none that follow the text's end
+        self.unverified = 0  # of them, those that the target has not verified
         self.first_at: float | None = None  # when the first token came, in seconds of `time.monotonic`
         self._decoded = IncrementalText(tokenizer, form.ends, form.shown, form.before)
         self._characters = 0  # decoded
@@ -101,8 +102,7 @@ class StreamEmitter:
 
     def emit_unverified(self, tokens: Sequence[int]) -> None:
         """Emits tokens that the target will never verify, behind all others."""
-        self.unverified += len(tokens)
-        self._emit_tokens(tokens, unverified=True)
+        self.unverified += self._emit_tokens(tokens, unverified=True)
 
     def ignore_link(self) -> None:
         """The state of the link matters no more."""
@@ -152,15 +152,22 @@ class StreamEmitter:
         if self.stopped:
             self._on_stop()
 
-    def _emit_tokens(self, tokens: Sequence[int], *, unverified: bool) -> None:
+    def _emit_tokens(self, tokens: Sequence[int], *, unverified: bool) -> int:
+        """How many of them there are up to the one that ends the text."""
         if tokens and self.first_at is None:
             self.first_at = time.monotonic()
-        text = ""
+        before, text = self.tokens, ""
         for token in tokens:
-            self._scores.add(token, self._characters + len(text))
-            text += self._decoded.commit([token])
-        self._characters += len(text)
-        self._emit_text(self._before_stop.append(text), unverified=unverified)
+            if self.stopped:
+                break
+            self.tokens += 1
+            self._scores.add(token, self._characters)
+            decoded = self._decoded.commit([token])
+            self._characters += len(decoded)
+            text += self._before_stop.append(decoded)
+        emitted = self.tokens - before
+        self._emit_text(text, unverified=unverified)
+        return emitted
 
     def _emit_text(self, text: str, *, unverified: bool) -> None:
         if text:

@@ -156,7 +156,9 @@ class PrivacyRouter:
             try:
                 proposals = await drafter.draft(decoding.view(), self._states, ONE_TOKEN)
             except Exception as error:  # whatever a model raises
-                failure = f"the drafter failed ({error or type(error).__name__}), and nobody else may see the prompt"
+                failure = (
+                    f"the drafter failed ({str(error) or type(error).__name__}), and nobody else may see the prompt"
+                )
                 break
             self._states = ()
             decoding.take(proposals)

@@ -121,7 +121,7 @@ class AnswerFormat:
         """For the answer to a conversation of these tokens. Calls are found only if there are tools; without
         `may_think` nothing is reasoning, whatever the template has opened. May take a second the first time.
         Raises MisuseError for a description that is not understood."""
-        if self._described is not None:
+        if self._described is not None and may_think:
             return ResponseTemplate(self._described, self._text(prompt), tools, new_id)
         content: AnswerParser = PlainText()
         if tools and self._syntax is not None:

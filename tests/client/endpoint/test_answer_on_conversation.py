@@ -1,18 +1,72 @@
 """What is told of an answer, on a client and a conversation that reach nobody."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from client.answer import OFFLINE
 from client.answering import AnswerOptions, find_policy
 from client.endpoint import answer_on_conversation, stream_emitter
-from client.endpoint.answer_on_conversation import AnswerOnConversation, Choice
+from client.endpoint.answer_on_conversation import AnswerOnConversation, Choice, to_its_end
 from client.endpoint.answer_parsers.calls import CallParser
 from client.endpoint.answer_parsers.hermes import Hermes
+from client.endpoint.answer_parsers.pieces import PlainText
+from client.endpoint.faults import FaultError, internal
+from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import TextForm
 from client.private.spans import SplitPrompt
+from client.refusals import Refusals
+from common.protocol.messages import Failed, FailureCode
 from tests.client.demo.answers import answer
-from tests.client.endpoint.test_stream_emitter import CALL, Characters
+from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
+
+
+async def finished_answer(answered, tokenizer, choice: Choice) -> FinishedAnswer:
+    """`answered` is how a router answers."""
+    client = SimpleNamespace(
+        tokenizer=tokenizer,
+        description=SimpleNamespace(end_tokens=()),
+        privacy_router=lambda _: SimpleNamespace(answer=answered),
+    )
+    conversation = SimpleNamespace(
+        cancel=None, logprobs_of=lambda _: None, upload_s=lambda: 0.0, accept_unverified=None
+    )
+    return await AnswerOnConversation(client, conversation, choice, lambda _: None, lambda _: None).answer()
+
+
+@pytest.mark.parametrize(("code", "status"), [(FailureCode.INVALID, 400), (FailureCode.OVERLOADED, 503)])
+async def test_what_the_server_finds_invalid_is_not_to_be_asked_again(code, status):
+    async def refuse(*_):
+        refusals, failed = Refusals(), Failed(code, "the prompt is too long")
+        refusals.is_of_one_replica(failed)
+        raise refusals.told(failed)
+
+    router, options = SimpleNamespace(answer=refuse), AnswerOptions(find_policy("stream"), 9)
+    with pytest.raises(FaultError, match="the prompt is too long") as raised:
+        await to_its_end(router, SplitPrompt((1,)), options, lambda *_: None, lambda _: None)
+    assert raised.value.fault.status == status
+    assert (raised.value.fault.retry_after is None) == (status == 400)
+
+
+def test_a_crash_without_words_is_told_by_its_kind():
+    assert "AssertionError" in internal(AssertionError()).message
+
+
+@pytest.mark.parametrize("text", ["cab", "dcab", "cabddd"])
+async def test_an_offline_answer_that_ends_at_a_stop_string_is_whole(text):
+    """Also if it has no text then."""
+    written = tuple(ord(character) - 96 for character in text)
+    given = replace(answer(()), finish_reason=OFFLINE, provisional=written)
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        return given
+
+    form = TextForm(("cab",), PlainText(), {}, ())
+    choice = Choice(SplitPrompt((1,)), AnswerOptions(find_policy("stream"), 99), form, is_verified=False)
+    finished = await finished_answer(answered, Letters(), choice)
+    assert (finished.text, finished.reason) == (text[: text.index("cab")], "stop")
+    assert finished.tokens == finished.unverified == text.index("cab") + 3
 
 
 @pytest.mark.parametrize(
@@ -36,13 +90,7 @@ async def test_an_answer_is_timed_by_its_first_token(monkeypatch, steps, private
             on_tokens(tuple(map(ord, committed)), tuple(map(ord, provisional)))
         return answer(tuple(map(ord, "".join(committed for _, committed, _ in steps))))
 
-    client = SimpleNamespace(
-        tokenizer=Characters(),
-        description=SimpleNamespace(end_tokens=()),
-        privacy_router=lambda _: SimpleNamespace(answer=answered),
-    )
-    conversation = SimpleNamespace(cancel=None, logprobs_of=lambda _: None, upload_s=lambda: 0.0)
     form = TextForm((), CallParser(Hermes(), {"add"}, lambda: "id"), {}, ())
     choice = Choice(SplitPrompt((1,), private), AnswerOptions(find_policy("stream"), 99), form, is_verified=True)
-    finished = await AnswerOnConversation(client, conversation, choice, lambda _: None, lambda _: None).answer()
+    finished = await finished_answer(answered, Characters(), choice)
     assert (finished.waited_s, finished.written_s) == durations

@@ -185,6 +185,15 @@ async def test_what_may_begin_a_stop_string_waits_and_the_stop_string_is_never_s
     assert emitter.stopped
 
 
+async def test_tokens_behind_the_texts_end_do_not_count(emitter, line, said):
+    provide(emitter, line, [4], [3, 1, 2, 5, 5, 5])
+    await lose(emitter, line)
+    assert (emitter.tokens, emitter.unverified) == (4, 3)
+    emitter.emit_unverified([5, 5])
+    emitter.end(is_cut=False)
+    assert (emitter.tokens, emitter.unverified, emitter.text) == (4, 3, "d")
+
+
 async def test_what_waited_is_said_at_the_end(emitter, line, said):
     provide(emitter, line, [4, 3, 1], [])
     emitter.end(is_cut=False)

@@ -77,6 +77,13 @@ def test_a_checkpoints_own_description_comes_first_and_the_users_before_it():
     assert parsed(answer_format(template, Hermes(), **described).parser([], TOOLS), CALL) == [TextPiece(CALL)]
 
 
+def test_what_a_constraint_makes_it_write_is_no_thought_though_the_template_opens_one():
+    form = answer_format("<tool_call> </think> <think>", response_template=TEMPLATE)
+    assert parsed(form.parser([], (), may_think=False), '{"a": 3}') == [TextPiece('{"a": 3}')]
+    forced = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
+    assert parsed(form.parser([], TOOLS, may_think=False), forced)[0].name == "add"
+
+
 def test_reasoning_goes_on_that_the_prompt_has_begun():
     made = tokenizer("<think></think>")
     prompt = made("<|turn|>assistant\n<think>\n")["input_ids"]

@@ -16,7 +16,7 @@ from common.cache import cache_directory
 from common.certificate import read_pem
 from common.draft_kinds import DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
-from common.models.errors import CheckpointError
+from common.models.errors import CheckpointError, HubError
 from common.models.fingerprint import fingerprint
 from common.models.quantised import method_of, why_not
 from common.models.shipped import draft_checkpoint, shipped_family
@@ -115,7 +115,7 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
     for request in asked.targets:
         try:
             target = _find_target(request.checkpoint, asked)
-        except MisuseError as error:
+        except (MisuseError, HubError) as error:
             findings.append(Finding("target", f"{request.checkpoint} cannot be served", str(error)))
             continue
         config = read_json(target.directory / CONFIG)
@@ -152,7 +152,7 @@ def _find_drafts(asked: TargetOptions) -> tuple[list[str], list[Finding]]:
             checkpoint = draft_checkpoint(draft, checkpoints)
             checkpoint_directory(checkpoint, with_weights=False)
             found.append(checkpoint)
-        except CheckpointError as error:
+        except (CheckpointError, HubError) as error:
             absent.append(Finding("draft", f"{draft} cannot be read", str(error)))
     return found, absent
 
@@ -188,7 +188,7 @@ def _fit(draft: str, target: TargetFiles) -> DraftKind | str:
     """The kind of a draft model that fits the target, else the first reason why it does not."""
     try:
         return check_fit(draft, target)
-    except MisuseError as error:
+    except (MisuseError, HubError) as error:
         return str(error)
 
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from common.models.errors import CheckpointError
+from common.models.errors import CheckpointError, HubError
 from common.models.families import check_causal_lm
 
 CONFIG = "config.json"
@@ -47,7 +47,8 @@ _TEXT_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
     """The directory that holds the checkpoint; a hub id is fetched, its weights only where they are needed.
 
-    Raises `CheckpointError` where there is no such directory or hub id, or where it has no configuration.
+    Raises `CheckpointError` where there is no such directory or hub id, or where it has no configuration, `HubError`
+    where the hub cannot be reached.
     """
     if not str(path_or_id):  # which would be the directory that the program was started in
         raise CheckpointError("the checkpoint's name is empty; give a directory or a hub id.")
@@ -154,6 +155,6 @@ def _fetch(hub_id: str, with_weights: bool) -> Path:
             "private."
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise CheckpointError(
+        raise HubError(
             f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network."
         ) from error

@@ -13,7 +13,7 @@ from common.draft_models.exporters import taps_of
 from common.draft_models.weight_files import draft_weight_files
 from common.models.source import checkpoint_directory
 from common.protocol.draft_state import FUSED, HIDDEN, LSA
-from common.protocol.errors import MisuseError
+from common.protocol.errors import OutriderError
 from common.weight_only.needs import read_file_header
 
 _FUSING = "fc."
@@ -41,7 +41,7 @@ def state_needs(drafts: Sequence[str], layers: int) -> StateNeeds:
             taps |= set(taps_of(kind.state, directory, layers))
             is_last_kept |= kind.state == HIDDEN
             numbers += _exporter_numbers(directory) if kind.state in (LSA, FUSED) else 0
-        except (MisuseError, OSError, ValueError):
+        except (OutriderError, OSError, ValueError):
             continue
     return StateNeeds(numbers, len(taps) + is_last_kept)
 

@@ -4,14 +4,16 @@ It may not know what is measured.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from http.server import HTTPServer
-from threading import Thread
-from typing import TypeVar
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import ThreadingMixIn
+from threading import BoundedSemaphore, Thread
+from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, MetricsHandler
 
 from common.address import Address
 from common.protocol.errors import MisuseError
@@ -19,16 +21,47 @@ from common.protocol.errors import MisuseError
 _READ_SECONDS = 5.0
 """An event loop that has not answered by then is stuck, which a scrape that fails tells best."""
 
+_SILENCE_SECONDS = 10.0
+"""A connection that has sent no request by then is closed: each has a thread."""
+
+_MOST_CONNECTIONS = 16
+
 Result = TypeVar("Result")
 
 
-class OpenPort:
-    """An HTTP server that runs in a thread."""
+class _Server(ThreadingMixIn, HTTPServer):
+    daemon_threads = True
 
-    def __init__(self, host: str, server: HTTPServer, thread: Thread):
-        self.address = Address(host, server.server_port)
-        self._server = server
-        self._thread = thread
+    def __init__(self, listen: Address, handler: type[BaseHTTPRequestHandler]):
+        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        self._places = BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__((listen.host, listen.port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+
+class OpenPort:
+    """An HTTP server that runs in a thread, with few connections at a time."""
+
+    def __init__(self, listen: Address, handler: type[BaseHTTPRequestHandler], insecure: bool):
+        """Raises MisuseError where the port is taken, and where others could read from it: nobody is asked who they
+        are."""
+        patient = type(handler.__name__, (handler,), {"timeout": _SILENCE_SECONDS})
+        with _opening(listen, insecure):
+            self._server = _Server(listen, patient)
+        self.address = Address(listen.host, self._server.server_port)
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     @property
     def url(self) -> str:
@@ -42,15 +75,12 @@ class OpenPort:
 
 class MetricsPort(OpenPort):
     def __init__(self, listen: Address, registry: CollectorRegistry, insecure: bool):
-        """Serves what is registered, now or later. Raises MisuseError where the port is taken, and where others could
-        read from it: nobody is asked who they are."""
-        with opening(listen, insecure):
-            super().__init__(listen.host, *start_http_server(listen.port, listen.host, registry))
+        """Serves what is registered, now or later. Raises MisuseError as every `OpenPort`."""
+        super().__init__(listen, MetricsHandler.factory(registry), insecure)
 
 
 @contextmanager
-def opening(listen: Address, insecure: bool) -> Iterator[None]:
-    """Around what opens a port for metrics. Raises MisuseError as `MetricsPort` does."""
+def _opening(listen: Address, insecure: bool) -> Iterator[None]:
     if not listen.is_loopback and not insecure:
         raise MisuseError(
             f"anybody could read metrics at {listen}; name an address of this machine such as 127.0.0.1:9090, or "

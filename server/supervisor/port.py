@@ -5,17 +5,15 @@ It may not know replicas: it asks for both pages on the event loop.
 
 import asyncio
 import json
-import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from common.address import Address
-from server.observe.metrics_port import OpenPort, opening
+from server.observe.metrics_port import OpenPort
 
 _ANSWER_S = 10.0
 
@@ -40,12 +38,10 @@ def health_reply(health: dict[str, Any], *, is_serving: bool) -> Reply:
 
 class FleetPort(OpenPort):
     def __init__(self, listen: Address, insecure: bool, answers: dict[str, Answer]):
-        """Needs a running event loop, on which `answers` are asked, by path. Raises MisuseError as `MetricsPort`."""
+        """Needs a running event loop, on which `answers` are asked, by path. Raises MisuseError as every `OpenPort`."""
         loop = asyncio.get_running_loop()
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = _ANSWER_S
-
             def do_GET(self) -> None:
                 answer = answers.get(self.path)
                 if answer is None:
@@ -61,15 +57,7 @@ class FleetPort(OpenPort):
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Scrapes are no news."""
 
-        class Server(ThreadingHTTPServer):
-            address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-            daemon_threads = True
-
-        with opening(listen, insecure):
-            server = Server((listen.host, listen.port), Handler)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        super().__init__(listen.host, server, thread)
+        super().__init__(listen, Handler, insecure)
 
 
 async def _asked(answer: Answer) -> Reply:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer, read_end_tokens
-from common.models.errors import CheckpointError
+from common.models.errors import CheckpointError, HubError
 from tests.families import make_checkpoint
 
 Checkpoint = Callable[..., Path]
@@ -121,7 +121,7 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_hub_name_without_network() -> None:
-    with pytest.raises(CheckpointError, match="could not be fetched from the hub; check the name and the network"):
+    with pytest.raises(HubError, match="could not be fetched from the hub; check the name and the network"):
         load_causal_lm("outrider-tests/absent")
 
 

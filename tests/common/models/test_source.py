@@ -6,8 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from common.models.errors import CheckpointError
+from common.models.errors import CheckpointError, HubError
 from common.models.source import checkpoint_directory, weight_files
+from common.protocol.errors import MisuseError
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
 
@@ -47,12 +48,19 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[None]:
     [
         ("gated", "acme/gated is gated; accept its terms on its page on the hub, then log in with `hf auth login`"),
         ("unknown", "acme/unknown is neither a directory nor on the hub; check the name, and log in"),
-        ("broken", "acme/broken is not a directory and could not be fetched from the hub"),
     ],
 )
 def test_what_the_hub_refuses_is_one_sentence(hub, name, says):
     with pytest.raises(CheckpointError, match=says):
         checkpoint_directory(f"acme/{name}", with_weights=True)
+
+
+def test_a_hub_that_is_out_of_order_is_nobodys_mistake(hub):
+    """So that a server which is started then is started again."""
+    says = "acme/broken is not a directory and could not be fetched from the hub"
+    with pytest.raises(HubError, match=says) as raised:
+        checkpoint_directory("acme/broken", with_weights=True)
+    assert not isinstance(raised.value, MisuseError)
 
 
 def test_what_the_hubs_cache_holds_is_found_without_a_network(monkeypatch, tmp_path):

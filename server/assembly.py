@@ -37,7 +37,7 @@ from server.passes.target import Target, load_target
 from server.security.access import open_port, port_credentials
 from server.security.call_gate import CallGate
 from server.security.call_pools import CallPools
-from server.security.connections import max_connections
+from server.security.connections import max_connections, reserved_descriptors
 from server.security.memory_ceiling import Ceiling
 from server.security.reset_call import track_task_parents
 from server.security.tokens import read_tokens
@@ -66,7 +66,8 @@ def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -
     credentials = port_credentials(options.access)
     tokens = read_tokens(options.access.token_file, options.access.tokens_file)
     warn_of_readable(options.access.token_file, options.access.tokens_file, options.access.key)
-    pools, connections = CallPools(on_event=log.handle_event), max_connections()
+    pools = CallPools(on_event=log.handle_event)
+    connections = max_connections(reserved_descriptors(options.sessions.max_sessions, len(options.target.targets)))
     server = _make_server(CallGate(tokens, pools), connections)
     address = open_port(server, options.access.listen, credentials)
     registry, listen = CollectorRegistry(), options.report.metrics

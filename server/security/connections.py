@@ -8,19 +8,29 @@ import resource
 from pathlib import Path
 
 from common.protocol.errors import MisuseError
+from common.sampling.grammar import MOST_KEPT
+from server.constraint_compiler import AT_ONCE
+from server.security.call_pools import LIMITS, CallKind
 
 MAX_CONNECTIONS = 4096
 """Each connection costs memory before it has sent anything."""
 
-_RESERVED = 96  # file descriptors: files of bundles that are read, metrics, logs, what libraries open
+_RESERVED = 96  # file descriptors: metrics, logs, what libraries open
 _MIN_CONNECTIONS = 16
 
 
-def max_connections() -> int:
+def reserved_descriptors(max_sessions: int, targets: int) -> int:
+    """What the server needs beside connections: each constraint has a socket, and each file of a bundle that is being
+    read has one."""
+    constraints = max_sessions + AT_ONCE + (MOST_KEPT + 1) * targets
+    return _RESERVED + constraints + LIMITS[CallKind.FETCH].calls
+
+
+def max_connections(reserved: int) -> int:
     """Raises the process's limit of file descriptors where that is allowed. Raises MisuseError where too few are
-    left."""
+    left beside so many that are `reserved`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = _open_descriptors() + _RESERVED
+    taken = _open_descriptors() + reserved
     wanted = taken + MAX_CONNECTIONS
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

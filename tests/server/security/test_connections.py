@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from common.address import parse_address
+from common.models.checkpoint import load_tokenizer
+from common.protocol.constraint import Constraint, Grammar
 from common.protocol.errors import MisuseError
 from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.errors import HungUpError
 from common.rpc.stub import connect
+from common.sampling.grammar import MOST_KEPT, Grammars
 from server import assembly
 from server.security import connections
-from server.security.connections import MAX_CONNECTIONS, max_connections
+from server.security.connections import MAX_CONNECTIONS, max_connections, reserved_descriptors
 from tests.hostile.http2 import connected
 from tests.server.harness import options_for, running
 
@@ -43,20 +46,32 @@ def test_connections_are_as_many_as_there_are_file_descriptors_for(
     soft: int, hard: int, found: int, limits: list[tuple[int, int]]
 ) -> None:
     limits.append((soft, hard))
-    assert max_connections() == found
+    assert max_connections(96) == found
     assert limits[-1][0] == resource.RLIM_INFINITY or limits[-1][0] >= found + 106
 
 
 def test_no_descriptors_for_anybody_is_said(limits: list[tuple[int, int]]) -> None:
     limits.append((110, 110))
     with pytest.raises(MisuseError, match="110 file descriptors leave none for clients; allow 4202"):
-        max_connections()
+        max_connections(96)
+
+
+def test_every_session_may_have_a_constraint_while_strangers_hold_all_connections(checkpoint, monkeypatch) -> None:
+    tokenizer = load_tokenizer(checkpoint("llama"))
+    grammars = Grammars(tokenizer, len(tokenizer), (2,))
+    grammars(Constraint(Grammar.REGEX, "a"))
+    before = connections._open_descriptors()
+    held = [grammars(Constraint(Grammar.REGEX, f"a{{{number}}}")) for number in range(1, 41)]
+    assert connections._open_descriptors() - before <= len(held) + MOST_KEPT
+    reserved = [reserved_descriptors(max_sessions, 1) for max_sessions in (8, 8 + len(held))]
+    assert reserved[1] - reserved[0] == len(held)
+    assert reserved_descriptors(0, 2) > reserved_descriptors(0, 1) > 96
 
 
 async def test_more_connections_than_the_server_takes_are_closed_at_once(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "max_connections", lambda: 8)
+    monkeypatch.setattr(assembly, "max_connections", lambda _: 8)
     async with running(options_for(target)) as server, AsyncExitStack() as stack:
         first, *_ = [await stack.enter_async_context(connected(server.address)) for _ in range(8)]
         async with connect(server.address) as connection:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.counted import counted
+from common.programs.control_groups import memory_left_bytes
 from common.programs.findings import Finding
 
 MOST_THREADS = 4 * max(16, os.cpu_count() or 1)
@@ -110,7 +111,8 @@ def format_bytes(size: float) -> str:
 
 
 def free_memory_bytes(device: str) -> int:
-    """Free memory of the device, or for the CPU what programs can get of the machine's; 0 if it is unknown."""
+    """Free memory of the device; for the CPU what programs can get of the machine's, or of their container's. 0 if it
+    is unknown."""
     if device.startswith("cuda"):
         import torch
 
@@ -119,7 +121,7 @@ def free_memory_bytes(device: str) -> int:
         for line in _MEMORY.read_text(encoding="ascii").splitlines():
             name, _, size = line.partition(":")
             if name == "MemAvailable":  # what is free, and what the kernel's cache of files would give up
-                return int(size.split()[0]) * 1024
+                return int(min(int(size.split()[0]) * 1024, memory_left_bytes()))
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return 0

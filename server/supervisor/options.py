@@ -63,6 +63,11 @@ def supervisor_options(
         raise MisuseError(
             f"{most} replicas need the ports from {reached.listen.port} on; give a lower one with --listen"
         )
+    everywhere = reached.listen != reached.listen.dial_address
+    if fleet.fleet_store is not None and fleet.advertise is None and everywhere and not reached.listen.port:
+        raise MisuseError("replicas with a store tell each other where they are; give --listen a port, or --advertise")
+    if ":" in targets.device:
+        raise MisuseError(f"Ray chooses the GPUs of a fleet; give --device cuda in place of {targets.device}")
     running = limits.max_running or max_decoding_sessions(limits.pass_tokens)
     return SupervisorOptions(
         Bounds(least, most, min(running, limits.max_sessions)),

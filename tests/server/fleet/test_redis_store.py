@@ -1,6 +1,7 @@
 """The store that replicas share, with a real Redis or Valkey."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -54,6 +55,13 @@ async def test_a_replica_that_is_not_heard_of_is_forgotten(real, monkeypatch) ->
     async with replica(real, "a:1") as first, replica(real, "b:2") as second:
         await first.exchange("a:1", "one", {})
         await asyncio.sleep(0.1)
+        assert (await second.exchange("b:2", "two", {})).members == {"b:2": "two"}
+
+
+async def test_a_replica_that_is_gone_is_forgotten_though_the_stores_clock_is_set_back(real, monkeypatch) -> None:
+    async with replica(real, "b:2") as second:
+        killed = {"at": time.time() + 3600, "record": "one"}
+        await Redis.from_url(real.url).hset(redis_store._REPLICAS, "a:1", json.dumps(killed))
         assert (await second.exchange("b:2", "two", {})).members == {"b:2": "two"}
 
 

@@ -53,6 +53,27 @@ def test_replicas_listen_one_port_after_the_other_but_for_free_ones(monkeypatch:
     assert launch_of(free, 2).listen.port == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--device", "cuda:1"), "Ray chooses the GPUs of a fleet; give --device cuda in place of cuda:1"),
+        (
+            ("--listen", "0.0.0.0:0", "--insecure", "--fleet-store", "redis://store"),
+            "give --listen a port, or --advertise",
+        ),
+    ],
+)
+def test_what_no_replica_could_begin_with_is_refused_before_any_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.setattr(command, "run", lambda _: pytest.fail("it began"))
+    monkeypatch.setattr("sys.argv", ["outriderd", "fleet", "--target", "demo", "--replicas", "2", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_store_s_password_is_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "redis://:secret@store:6379/0"
     launch = options_for(monkeypatch, "--replicas", "2", "--fleet-store", url, "--advertise", "lb:443").launch

@@ -11,8 +11,9 @@ from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from common.protocol.messages import FinishReason
+from common.protocol.messages import FailureCode, FinishReason
 from server.events import AnswerFinished, Event, EventListener, TokensCommitted
+from server.refusal import RefusalReason
 from server.security.call_pools import CallKind, CallPools, CallRefusal
 from server.sessions.accounting import AnswerCounts
 from server.sessions.sessions import Sessions
@@ -225,9 +226,12 @@ def _totals(counters: Mapping[str, Any]) -> list[tuple[str, str, float]]:
 def _totals_by(counters: Mapping[str, Any]) -> list[tuple[str, str, str, Mapping[str, float]]]:
     finished = {reason.value: 0 for reason in FinishReason} | counters["finished"]
     successes = {_VLLM_REASONS.get(FinishReason(reason), reason): count for reason, count in finished.items()}
+    # From zero on, for Prometheus sees no increase where a counter comes with its first event.
+    failed = {code.value: 0 for code in FailureCode} | counters["failed"]
+    refused = {reason.value: 0 for reason in RefusalReason} | counters["refused"]
     return [
         ("vllm:request_success", "Answers that came to their end.", "finished_reason", successes),
-        ("outrider_failures", "Streams that ended with a fault of the client or of ours.", "code", counters["failed"]),
-        ("outrider_refused", "Streams that were told to come back later.", "reason", counters["refused"]),
+        ("outrider_failures", "Streams that ended with a fault of the client or of ours.", "code", failed),
+        ("outrider_refused", "Streams that were told to come back later.", "reason", refused),
         ("outrider_state_bytes", "Bytes of draft state that were sent.", "kind", counters["state_bytes"]),
     ]

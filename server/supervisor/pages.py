@@ -75,8 +75,10 @@ class _Fleet(Collector):
         restarted = CounterMetricFamily(
             "outrider_fleet_restarts", "Restarts of replicas that ended by themselves.", labels=[_REPLICA]
         )
-        for number, count in self._restarts.items():
-            restarted.add_metric([str(number)], count)
+        for number in sorted({*self._pages, *self._restarts}):
+            restarted.add_metric(
+                [str(number)], self._restarts.get(number, 0)
+            )  # from zero on: Prometheus sees increases
         yield from (replicas, restarted)
         families: dict[str, Metric] = {}
         for number, page in self._pages.items():

@@ -141,6 +141,13 @@ def test_an_answer_that_waits_for_its_client_waits_for_no_pass() -> None:
     assert (seen.value("vllm:num_requests_waiting"), seen.value("outrider_longest_wait_seconds")) == (1, 0)
 
 
+def test_faults_are_counted_from_zero() -> None:
+    """Prometheus sees no increase where a counter comes with its first event."""
+    seen = Observed()
+    assert seen.value("outrider_failures_total", code="internal") == 0
+    assert seen.value("outrider_refused_total", reason="quota_tokens") == 0
+
+
 def test_each_target_has_its_own_values() -> None:
     registry, fake_target = CollectorRegistry(), FakeTarget()
     metrics = Metrics(registry)

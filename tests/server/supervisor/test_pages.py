@@ -38,6 +38,7 @@ def test_one_page_has_each_metric_once_and_each_replica_s_samples() -> None:
     assert lines.count("# TYPE outrider_refused_total counter") == 1
     for expected in (
         'vllm:num_requests_running{model_name="demo",replica="0"} 3.0',
+        'outrider_fleet_restarts_total{replica="0"} 0.0',
         'vllm:num_requests_running{model_name="demo",replica="2"} 4.0',
         'gap_seconds_bucket{le="+Inf",replica="2"} 4.0',
         'gap_seconds_count{replica="0"} 4.0',

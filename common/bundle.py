@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS
+from common.whole import whole_file
 
 MANIFEST_FILE = "bundle.json"
 FORMAT = 1
@@ -95,9 +96,8 @@ def stays_inside(path: str) -> bool:
 def write_bundle_file(directory: Path, bundle: Bundle) -> None:
     """Writes `bundle.json`, atomically. It is written last, so that its presence means that every file is there."""
     content = {"format": FORMAT, "target": asdict(bundle.target), **asdict(bundle.manifest)}
-    partial = directory / f"{MANIFEST_FILE}.part"
-    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    partial.replace(directory / MANIFEST_FILE)
+    with whole_file(directory / MANIFEST_FILE) as file:
+        file.write(json.dumps(content, indent=2).encode() + b"\n")
 
 
 def read_bundle_file(directory: Path) -> Bundle | None:

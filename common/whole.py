@@ -15,11 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+_RANDOM_BYTES = 8
+_RANDOM = "[0-9a-f]" * 2 * _RANDOM_BYTES
+"""As a pattern of file names."""
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open for writing; it takes the place of `path` when the block ends, unless that raises. Raises OSError."""
-    with _growing(path, Path.touch, Path.unlink) as part:
+    with _growing(path, Path.touch) as part:
         with part.open("wb") as file:
             yield file
         _sync(part)
@@ -31,36 +35,41 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it is named `path` when the block ends, unless that raises. Raises OSError, also where there is
     a folder of that name by then."""
-    with _growing(path, Path.mkdir, shutil.rmtree) as part:
+    with _growing(path, Path.mkdir) as part:
         yield part
-        for each in part.rglob("*"):
+        for each in (part, *part.rglob("*")):
             (_sync_folder if each.is_dir() else _sync)(each)
         part.rename(path)
         _sync_folder(path.parent)
 
 
-@contextmanager
-def _growing(path: Path, make: Callable[[Path], object], remove: Callable[[Path], object]) -> Iterator[Path]:
-    for left in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+def remove_abandoned(path: Path) -> None:
+    """Removes what killed processes left that were to make `path`."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.{_RANDOM}.part"):
         with suppress(OSError):
             descriptor = os.open(left, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(left)
+                _remove(left)
             finally:
                 os.close(descriptor)
+
+
+@contextmanager
+def _growing(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
+    remove_abandoned(path)
     part, descriptor = _made_and_locked(path, make)
     try:
         yield part
     finally:
         with suppress(OSError):  # it has its name by now, or there is nothing to do about it
-            remove(part)
+            _remove(part)
         os.close(descriptor)
 
 
 def _made_and_locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, int]:
     while True:
-        part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+        part = path.with_name(f"{path.name}.{secrets.token_hex(_RANDOM_BYTES)}.part")
         make(part)
         with suppress(FileNotFoundError):  # another process has removed it before it was locked
             descriptor = os.open(part, os.O_RDONLY)
@@ -69,6 +78,13 @@ def _made_and_locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, 
             if part.exists():
                 return part, descriptor
             os.close(descriptor)
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part)
+    else:
+        part.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -11,6 +11,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.convert import description_bytes, description_from_bytes
 from common.rpc.description import ServerDescription
+from common.whole import whole_file
 
 _FOLDER = "servers"
 _DIGEST_BYTES = sha256().digest_size
@@ -21,10 +22,9 @@ def remember(cache: Path, address: str, description: ServerDescription, model: s
     file = _file(cache, address, model)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".part")
         kept = description_bytes(description)
-        part.write_bytes(sha256(kept).digest() + kept)
-        part.replace(file)
+        with whole_file(file) as written:
+            written.write(sha256(kept).digest() + kept)
     except OSError:
         return
 

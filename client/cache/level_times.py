@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from common.whole import whole_file
+
 _FILE = "level-times.json"
 
 
@@ -32,10 +34,9 @@ class LevelTimes:
             return {}
 
     def _write(self, kept: dict[str, float]) -> None:
-        part = self._file.with_suffix(".part")
         written = {key: seconds if math.isfinite(seconds) else None for key, seconds in kept.items()}  # JSON's infinity
         try:
-            part.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
-            part.replace(self._file)
+            with whole_file(self._file) as file:
+                file.write(json.dumps(written, indent=2).encode() + b"\n")
         except OSError:
             return

@@ -18,6 +18,7 @@ from common.bundle import BundleFile, BundleManifest
 from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
 from common.weight_only.modes import AS_IS, WEIGHTS_SUFFIX
+from common.whole import whole_file
 
 _log = logging.getLogger(__name__)
 
@@ -158,6 +159,5 @@ def _read(cache: Path) -> Pins:
 
 
 def _write(cache: Path, pins: Pins) -> None:
-    part = cache / f"{_FILE}.part"
-    part.write_text(json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2) + "\n", encoding="utf-8")
-    part.replace(cache / _FILE)
+    with whole_file(cache / _FILE) as file:
+        file.write(json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2).encode() + b"\n")

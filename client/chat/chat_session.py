@@ -99,14 +99,14 @@ class ChatSession:
         self._is_kept_private = False
 
     async def begin(self) -> None:
-        """Begins a new session, which the server cannot connect with the one before; the only way out of privacy."""
+        """Begins a new session, which the server cannot connect with the one before."""
         await self.close()
         self._router = await self._session.enter_async_context(self._open_router(self._offline))
         if self._is_held:
             self._router.hold()
 
     async def begin_anew(self) -> None:
-        """As `begin`, with an empty transcript."""
+        """As `begin`, with an empty transcript; the only way out of privacy."""
         await self.begin()
         self.exchanges, self.stats, self._is_kept_private = (), [], False
 

@@ -6,6 +6,7 @@ Knows Markdown and rich, and no conversation. Imported only if there is an answe
 import re
 from collections import Counter
 from collections.abc import Sequence
+from html import unescape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -59,7 +60,7 @@ class _Document(Markdown):
 def _has_lost(text: str, tokens: Sequence[Token], lines: str) -> bool:
     """Whether fewer of any letter or digit are shown, but for the name of a fence's language."""
     languages = (token.info for token in tokens if token.type == "fence")
-    return bool(_letters(text) - _letters("".join(languages)) - _letters(re.sub(_STYLE, "", lines)))
+    return bool(_letters(unescape(text)) - _letters("".join(languages)) - _letters(re.sub(_STYLE, "", lines)))
 
 
 def _letters(text: str) -> Counter[str]:

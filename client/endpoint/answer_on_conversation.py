@@ -161,7 +161,7 @@ async def to_its_end(
             await asyncio.wait_for(working, _CANCEL_SECONDS)
         raise
     except RefusedError as error:
-        if error.is_invalid:  # for a server that came back with other bounds, or is busier than this machine
+        if error.is_invalid:  # also where the server came back with lower limits
             raise wrong(None, str(error)) from error
         retry_after = math.ceil(error.retry_after) or _RETRY_SECONDS
         raise FaultError(refused(str(error), retry_after, over_quota=error.over_quota)) from error

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 from client.endpoint import parameters
@@ -273,13 +273,13 @@ class _WaitingCalls:
 
     def __init__(self) -> None:
         self._ids: dict[int, Any] = {}  # by the places of the calls
-        self._made = 0
+        self._numbers = count()
         self._places: defaultdict[tuple[str | None, str | None], deque[int]] = defaultdict(deque)
 
     def add(self, calls: Iterable[Any]) -> None:
-        for place, call in enumerate(calls, start=self._made):
+        for call in calls:
+            place = next(self._numbers)
             self._ids[place] = call["id"]
-            self._made += 1
             for said, name in product((None, repr(call["id"])), (None, repr(call["function"].get("name")))):
                 self._places[said, name].append(place)
 

@@ -64,7 +64,7 @@ class StreamEmitter:
     ):
         self.text = ""  # before the parser
         self.pieces: list[Piece] = []
-        self.tokens = 0  # emitted; none that follow the text's end
+        self.tokens = 0  # emitted, but for those behind a stop string or an end by a call
         self.unverified = 0  # of them, those that the target has not verified
         self.first_at: float | None = None  # when the first token came, in seconds of `time.monotonic`
         self._decoded = IncrementalText(tokenizer, form.ends, form.shown, form.before)

@@ -24,6 +24,9 @@ only after 1, 3 and 7 s."""
 _MOST_PROBES = 40
 """TCP probes that wait for an answer: as many as leave within the longest round trip that we wait for."""
 
+_MOST_HOSTS = 4
+"""Of a name that a probe waits for at a time: each takes a socket."""
+
 _MOST_ATTEMPTS = 4
 """Connections in the making at a time: after an outage all pending handshakes complete at once."""
 
@@ -150,7 +153,8 @@ async def _connect(address: Address, hosts: Sequence[str]) -> None:
         while left or connecting:
             if left:
                 connecting.append(asyncio.create_task(_connect_to(left.pop(0), address.port)))
-            timeout = _RETRY_INTERVAL_S if left else None
+            may_begin = left and len(connecting) < _MOST_HOSTS
+            timeout = _RETRY_INTERVAL_S if may_begin else None
             done, _ = await asyncio.wait(connecting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if any(each.exception() is None for each in done):
                 return

@@ -11,14 +11,11 @@ from threading import Thread
 
 from common.address import Address
 
-_MOST_HOSTS = 4
-"""To each of which a socket is opened at a time."""
-
 _REFRESH_INTERVAL_S = 10.0
 
 
 async def look_up(address: Address) -> list[str]:
-    """The first few hosts of a name, IPv6 and IPv4 by turns (RFC 8305, section 4). Raises OSError or UnicodeError for a
+    """The hosts of a name, IPv6 and IPv4 by turns (RFC 8305, section 4). Raises OSError or UnicodeError for a
     name that has none."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[list[str]] = loop.create_future()
@@ -34,7 +31,7 @@ async def look_up(address: Address) -> list[str]:
     def resolve() -> None:
         try:
             hosts, error = _hosts(address), None
-        except (OSError, UnicodeError) as raised:
+        except Exception as raised:  # for who waits
             hosts, error = [], raised
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, hosts, error)
@@ -58,4 +55,4 @@ def _hosts(address: Address) -> list[str]:
     for family, *_, sockaddr in found:
         families.setdefault(family, []).append(str(sockaddr[0]))
     by_turns = chain.from_iterable(zip_longest(*families.values()))
-    return [host for host in by_turns if host is not None][:_MOST_HOSTS]
+    return [host for host in by_turns if host is not None]

@@ -133,7 +133,7 @@ class PrivacyRouter:
                     answer = await conversation.answer(safe, _STATE_ONLY, _ignore_tokens, on_link_change)
                 fetch = _fetch_of(answer, was_enough=self._abandoned)
         except TimeoutError:
-            fetch = _Fetch(note=f"{_WITHOUT_STATE}: {_LATE}")
+            fetch = _Fetch(note="" if self._abandoned else f"{_WITHOUT_STATE}: {_LATE}")
         except OutriderError as error:
             fetch = _Fetch(note=f"{_WITHOUT_STATE}: {error}")
         finally:

@@ -4,6 +4,7 @@ A local directory needs no network. It may not know what the files mean. It impo
 that a misspelt name is reported at once.
 """
 
+import errno
 import json
 from collections.abc import Mapping
 from fnmatch import fnmatch
@@ -155,6 +156,9 @@ def _fetch(hub_id: str, with_weights: bool) -> Path:
             "private."
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            sentence = f"there is no room for {hub_id} in the hub's cache; make some, or set HF_HOME."
+            raise CheckpointError(sentence) from error
         raise HubError(
             f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network."
         ) from error

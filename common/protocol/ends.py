@@ -59,7 +59,7 @@ def _may_complete(
     tail = [*sequence[max(begin, len(sequence) - window) :], *fresh]
     before = _before(sequence, begin) if len(sequence) - window <= begin else ()
     text = next(_texts(tail, before, stop, detokenise))
-    return _BROKEN in text or any(string in text for string in stop)
+    return any(_BROKEN in each for each in (text, *stop)) or any(string in text for string in stop)
 
 
 def _completes(

@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from common.weight_only.modes import WEIGHTS_SUFFIX
+from common.whole import remove_abandoned
 
 FOLDER = "quantised"
 """Of a cache, with all copies."""
@@ -27,6 +28,7 @@ def keep_quantised(source: Path, digest: str, mode: str, cache: Path) -> Path:
     cannot be written, SafetensorError for a source that is broken or has another checksum, MisuseError for one that is
     stored in few bits already."""
     kept = kept_file(digest, mode, cache)
+    remove_abandoned(kept)
     if not kept.is_file():
         from common.weight_only.files import quantise_file  # with torch
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from common.models.errors import CheckpointError
-from common.whole import whole_folder
+from common.whole import remove_abandoned, whole_folder
 
 
 def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
@@ -17,6 +17,7 @@ def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
 
     Raises CheckpointError where it cannot be written, and what `write` raises.
     """
+    remove_abandoned(kept)
     if kept.is_dir():
         return kept
     try:

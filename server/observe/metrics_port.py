@@ -7,10 +7,10 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
-from threading import BoundedSemaphore, Thread
+from threading import BoundedSemaphore, Thread, Timer
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, MetricsHandler
@@ -21,33 +21,47 @@ from common.protocol.errors import MisuseError
 _READ_SECONDS = 5.0
 """An event loop that has not answered by then is stuck, which a scrape that fails tells best."""
 
-_SILENCE_SECONDS = 10.0
-"""A connection that has sent no request by then is closed: each has a thread."""
+_REQUEST_SECONDS = 10.0
+"""A connection that has not sent its request by then is closed: each has a thread."""
 
-_MOST_CONNECTIONS = 16
+_MOST_CONNECTIONS = 32
 
 Result = TypeVar("Result")
 
 
 class _Server(ThreadingMixIn, HTTPServer):
     daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS
 
     def __init__(self, listen: Address, handler: type[BaseHTTPRequestHandler]):
-        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        self.address_family = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM)[0][0]
         self._places = BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__((listen.host, listen.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # there can be no more threads
+            self._places.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        deadline = Timer(_REQUEST_SECONDS, _end_request, (request,))
+        deadline.daemon = True
+        deadline.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            deadline.cancel()
             self._places.release()
+
+
+def _end_request(request: socket.socket) -> None:
+    with suppress(OSError):  # it is closed
+        request.shutdown(socket.SHUT_RD)
 
 
 class OpenPort:
@@ -56,9 +70,9 @@ class OpenPort:
     def __init__(self, listen: Address, handler: type[BaseHTTPRequestHandler], insecure: bool):
         """Raises MisuseError where the port is taken, and where others could read from it: nobody is asked who they
         are."""
-        patient = type(handler.__name__, (handler,), {"timeout": _SILENCE_SECONDS})
+        waiting = type(handler.__name__, (handler,), {"timeout": _REQUEST_SECONDS})
         with _opening(listen, insecure):
-            self._server = _Server(listen, patient)
+            self._server = _Server(listen, waiting)
         self.address = Address(listen.host, self._server.server_port)
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()

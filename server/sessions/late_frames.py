@@ -1,6 +1,6 @@
-"""Late frames can change nothing: frames about an answer that is over, repeats, turns that ask for nothing, and pings.
-Frames that were in flight when an answer ended are free; more of them are charged to the client's quota, and far too
-many end the session. Pure: time is an argument, in seconds.
+"""Late frames change nothing: frames about an answer that is over, repeats, pings, and turns that ask for nothing or
+are taken back before their first pass. Frames that were in flight when an answer ended are free; more of them are
+charged to the client's quota, and far too many end the session. Pure: time is an argument, in seconds.
 
 It may not know streams or passes.
 """
@@ -19,10 +19,11 @@ _MAX_UNITS = 4 * _FREE
 _FADING_PER_S = 1024
 _UNITS_OF_FRAME = 8  # a frame takes as long to read as this many nodes
 _TOKENS_OF_UNIT = 4  # tokens of a prompt that are read as fast as one node
-_UNITS_OF_IDLE_TURN = _FREE // 4  # of a turn that asks for nothing: its whole prompt is read again
+_KEPT_TOKENS_OF_UNIT = 64  # tokens that a turn keeps, which are looked at once more
 
 
-def comes_late(session: ServerSession, message: FromClient) -> bool:
+def comes_late(session: ServerSession, message: FromClient, *, awaits_first_pass: bool) -> bool:
+    """`awaits_first_pass`: no pass has worked on the session's turn yet."""
     is_over = session.state is ServerState.FINISHED
     if isinstance(message, Extend):
         return message.turn <= session.turn or _asks_for_nothing(session, message)
@@ -30,6 +31,8 @@ def comes_late(session: ServerSession, message: FromClient) -> bool:
         return is_over or (session.feed is not None and message.frames <= session.feed.arrived)
     if isinstance(message, Grow | Ack | Cancel) and (is_over or message.turn < session.turn):
         return True
+    if isinstance(message, Cancel):
+        return awaits_first_pass
     if isinstance(message, Ack):
         return message.frontier <= session.acked
     if isinstance(message, Grow):
@@ -41,14 +44,17 @@ def comes_late(session: ServerSession, message: FromClient) -> bool:
 def reading_units(session: ServerSession, message: FromClient) -> int:
     """What a frame takes to read beside the frame itself, in units of one node."""
     if isinstance(message, Extend):
-        idle = _UNITS_OF_IDLE_TURN if _asks_for_nothing(session, message) else 0
-        return max(idle, len(message.tokens) // _TOKENS_OF_UNIT)
+        kept = message.keep if message.turn > session.turn else 0
+        return len(message.tokens) // _TOKENS_OF_UNIT + kept // _KEPT_TOKENS_OF_UNIT
+    if isinstance(message, Cancel) and message.turn == session.turn:
+        return session.tree.frontier // _KEPT_TOKENS_OF_UNIT
     return len(message.nodes) if isinstance(message, Grow) else 0
 
 
 def _asks_for_nothing(session: ServerSession, extend: Extend) -> bool:
-    """Neither for tokens nor for draft state."""
-    return extend.settings.max_new_tokens == 0 and session.feed is None
+    """Neither for tokens nor for draft state that is not here already."""
+    has_state = session.feed is None or (not extend.tokens and session.feed.has_delivered(extend.keep))
+    return extend.settings.max_new_tokens == 0 and has_state
 
 
 class LateFrames:

@@ -75,10 +75,9 @@ class _Fleet(Collector):
         restarted = CounterMetricFamily(
             "outrider_fleet_restarts", "Restarts of replicas that ended by themselves.", labels=[_REPLICA]
         )
+        # From zero on, for Prometheus sees no increase where a counter comes with its first event.
         for number in sorted({*self._pages, *self._restarts}):
-            restarted.add_metric(
-                [str(number)], self._restarts.get(number, 0)
-            )  # from zero on: Prometheus sees increases
+            restarted.add_metric([str(number)], self._restarts.get(number, 0))
         yield from (replicas, restarted)
         families: dict[str, Metric] = {}
         for number, page in self._pages.items():

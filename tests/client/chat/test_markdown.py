@@ -44,6 +44,7 @@ LONG = "https://example.org/a/long/path/that/is/wider/than/it/may.html"
         f"| what | where |\n|---|---|\n| docs | {LONG} |",
         f"See:\n\n![the plan]({LONG})",
         "Before ![plan](u) after",
+        "Before ![plan](<>) after",
         f"Sources.\n\n[paper]: {LONG}",
         "| a | b |\n|---|---|\n| 1 | 2 | third |",
         "1. a\n1. b",
@@ -55,6 +56,7 @@ def test_what_would_lose_anything_or_its_place_is_left_as_it_is(text):
 
 def test_the_name_of_a_language_and_marks_are_no_loss():
     assert shown(f"*a* `b` **c** ~~d~~ [e]({LONG})\n\n```python\nf\n```") is not None
+    assert shown("a &lt; b&nbsp;*c*") == "a < b\u00a0c\n"
     assert shown("| a | b |\n|---|---|\n| one two three four five | six seven eight nine ten |") is not None
 
 

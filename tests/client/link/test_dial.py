@@ -144,6 +144,15 @@ async def test_an_address_that_swallows_all_does_not_hold_up_the_next_one(monkey
                 assert await connection.stands()
 
 
+async def test_the_last_of_many_addresses_is_tried(monkeypatch):
+    async def look_up(_: Address) -> list[str]:
+        return [*(f"127.0.0.{number}" for number in range(2, 9)), LOOPBACK]
+
+    monkeypatch.setattr("client.link.dial.look_up", look_up)
+    async with listening() as address, await reached(address, 10) as connection:
+        assert await connection.stands()
+
+
 async def test_a_server_is_out_of_reach_where_all_its_addresses_refuse(monkeypatch):
     async def look_up(_: Address) -> list[str]:
         return ["127.0.0.2", LOOPBACK]

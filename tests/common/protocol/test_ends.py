@@ -110,6 +110,7 @@ def test_an_answer_that_begins_with_a_blank_has_it_behind_its_prompt(prompt, ans
     assert cut(prompt + answer[:-1], len(prompt), [*answer[-1:]], **how) == (1, reason)
 
 
+STOPS = ("a", "ab", " a", "ba ", "b" * 4, "\N{FOX FACE}", "a\N{FOX FACE}", "\N{REPLACEMENT CHARACTER}")
 BYTES = st.lists(st.sampled_from([*b" ab", *"\N{FOX FACE}".encode()]), max_size=30)
 
 
@@ -118,7 +119,9 @@ BYTES = st.lists(st.sampled_from([*b" ab", *"\N{FOX FACE}".encode()]), max_size=
     prompt=BYTES,
     answer=BYTES,
     fresh=BYTES,
-    stop=st.lists(st.sampled_from(["a", "ab", " a", "ba ", "b" * 4, "\N{FOX FACE}", "a\N{FOX FACE}"]), max_size=3),
+    stop=st.lists(
+        st.sampled_from(["a", "ab", " a", "ba ", "b" * 4, "\N{FOX FACE}", "a\N{FOX FACE}", "\ufffd"]), max_size=3
+    ),
 )
 def test_many_tokens_at_once_end_where_they_do_one_by_one(decode, prompt, answer, fresh, stop):
     ends = TargetsEnds(frozenset(), decode)

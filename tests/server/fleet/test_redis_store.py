@@ -58,10 +58,11 @@ async def test_a_replica_that_is_not_heard_of_is_forgotten(real, monkeypatch) ->
         assert (await second.exchange("b:2", "two", {})).members == {"b:2": "two"}
 
 
-async def test_a_replica_that_is_gone_is_forgotten_though_the_stores_clock_is_set_back(real, monkeypatch) -> None:
+async def test_a_replica_that_is_gone_is_forgotten_though_the_stores_clock_is_set_back(real) -> None:
     async with replica(real, "b:2") as second:
         killed = {"at": time.time() + 3600, "record": "one"}
-        await Redis.from_url(real.url).hset(redis_store._REPLICAS, "a:1", json.dumps(killed))
+        async with Redis.from_url(real.url) as redis:
+            await redis.hset(redis_store._REPLICAS, "a:1", json.dumps(killed))
         assert (await second.exchange("b:2", "two", {})).members == {"b:2": "two"}
 
 

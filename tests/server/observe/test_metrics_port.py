@@ -1,10 +1,10 @@
-"""A port for metrics and those who connect to it and say nothing."""
+"""A port for metrics and those who connect to it and say nothing, or little."""
 
 import socket
-import threading
 import time
-import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -14,36 +14,58 @@ from server.observe import metrics_port
 from server.observe.metrics_port import MetricsPort
 
 
-@pytest.fixture
-def port(monkeypatch):
-    monkeypatch.setattr(metrics_port, "_SILENCE_SECONDS", 0.5)
+@contextmanager
+def serving() -> Iterator[MetricsPort]:
     registry = CollectorRegistry()
     Counter("scrapes", "Nothing.", registry=registry).inc(3)
-    made = MetricsPort(Address("127.0.0.1", 0), registry, insecure=False)
-    yield made
-    made.close()
+    port = MetricsPort(Address("127.0.0.1", 0), registry, insecure=False)
+    try:
+        yield port
+    finally:
+        port.close()
+
+
+def connected(port: MetricsPort, stack: ExitStack) -> socket.socket:
+    return stack.enter_context(socket.create_connection(("127.0.0.1", port.address.port), timeout=10))
 
 
 def page(port: MetricsPort) -> str:
-    return urllib.request.urlopen(port.url, timeout=5).read().decode()
+    return urllib.request.urlopen(port.url, timeout=10).read().decode()
 
 
-def test_who_says_nothing_holds_few_threads_and_not_for_long(port):
-    threads = threading.active_count()
-    silent = [socket.create_connection(("127.0.0.1", port.address.port)) for _ in range(60)]
-    most, ends_at = 0, time.monotonic() + 30
-    while time.monotonic() < ends_at:
-        most = max(most, threading.active_count() - threads)
-        if most and threading.active_count() == threads:
-            break
-        time.sleep(0.02)
-    assert 0 < most <= 16
-    assert threading.active_count() == threads
-    assert "scrapes_total 3.0" in page(port)
-    for each in silent:
-        each.close()
+def test_few_connections_are_held_at_a_time(monkeypatch):
+    monkeypatch.setattr(metrics_port, "_MOST_CONNECTIONS", 4)
+    with serving() as port, ExitStack() as stack:
+        held = [connected(port, stack) for _ in range(4)]
+        assert connected(port, stack).recv(1) == b"", "it is closed at once"
+        for each in held:
+            each.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                each.recv(1)
 
 
-def test_a_page_comes_as_often_as_it_is_asked_for(port):
-    for _ in range(40):
+@pytest.mark.parametrize("says", [b"", b"G"])
+def test_who_sends_no_request_in_time_is_closed_however_it_dribbles(monkeypatch, says):
+    monkeypatch.setattr(metrics_port, "_REQUEST_SECONDS", 0.4)
+    with serving() as port, ExitStack() as stack:
+        silent = connected(port, stack)
+        silent.settimeout(0.1)
+        ends_at = time.monotonic() + 30
+        while True:
+            assert time.monotonic() < ends_at, "it is still held"
+            try:
+                silent.send(says)
+                if silent.recv(1 << 16) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
         assert "scrapes_total 3.0" in page(port)
+
+
+def test_a_page_comes_as_often_as_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(metrics_port, "_MOST_CONNECTIONS", 2)
+    with serving() as port:
+        for _ in range(10):
+            assert "scrapes_total 3.0" in page(port)

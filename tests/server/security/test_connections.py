@@ -56,7 +56,7 @@ def test_no_descriptors_for_anybody_is_said(limits: list[tuple[int, int]]) -> No
         max_connections(96)
 
 
-def test_every_session_may_have_a_constraint_while_strangers_hold_all_connections(checkpoint, monkeypatch) -> None:
+def test_descriptors_are_kept_for_the_constraint_of_every_session(checkpoint) -> None:
     tokenizer = load_tokenizer(checkpoint("llama"))
     grammars = Grammars(tokenizer, len(tokenizer), (2,))
     grammars(Constraint(Grammar.REGEX, "a"))

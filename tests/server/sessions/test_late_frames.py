@@ -1,5 +1,6 @@
 """Frames for answers that are over: free while they may have been on their way, then charged, then the session ends."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,7 @@ from common.protocol.messages import (
 from server.sessions.late_frames import LateFrames
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
+from tests.server.clients_of_sessions import LIMITS, SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 
 ENDLESS = replace(TERMS, end_tokens=frozenset(), max_nodes=512)
@@ -113,24 +114,54 @@ def test_a_session_ends_that_repeats_itself_while_its_answer_is_made(frame: From
     assert "was said before" in repeating.failed.message
 
 
-def test_a_session_ends_that_goes_on_asking_for_nothing() -> None:
-    """Each time its whole prompt is read again."""
-    sessions, nothing = Sessions(ENDLESS, SERVING_LIMITS, 2000), Settings(max_new_tokens=0)
-    client = Client(sessions, "s")
-    client.open(prompt_of(1, 3), nothing)
-    turns = 0
-    while client.failed is None and turns < 100:
-        turns += 1
-        client.say(Extend(turn=turns, keep=3, tokens=(), settings=nothing), now=1.0)
-    assert 4 <= turns < 20
-    assert "was said before" in client.failed.message
+NOTHING = Settings(max_new_tokens=0)
+LONG = prompt_of(1, 1600)
+WIDE = replace(ENDLESS, context=2000)
+WIDE_LIMITS = replace(LIMITS, context=2000)
 
 
-def test_turns_for_nothing_at_leisure_are_free() -> None:
-    client = Client(Sessions(ENDLESS, SERVING_LIMITS, 2000), "s")
-    client.open(prompt_of(1, 3), Settings(max_new_tokens=0))
-    for turn in range(1, 100):
-        client.say(Extend(turn, 3, (), Settings(max_new_tokens=0)), now=2.0 * turn)
+def flooded(client: Client, frames: Callable[[int], Sequence[FromClient]]) -> int:
+    """After how many turns at one instant the session ends; `frames` are those of a turn."""
+    for turn in range(1, 3000):
+        for frame in frames(turn):
+            client.say(frame, now=1.0)
+        if client.failed is not None:
+            assert "was said before" in client.failed.message
+            return turn
+    return 3000
+
+
+@pytest.mark.parametrize("has_feed", [False, True])
+def test_a_session_ends_that_goes_on_asking_for_nothing(has_feed: bool) -> None:
+    """Each time its whole prompt is read again: the longer it is, the sooner."""
+    sessions = Sessions(replace(WIDE, state_kinds=lambda _: STATE_KINDS), SERVING_LIMITS, 4000)
+    turns, fake_target = [], FakeTarget()
+    for prompt in (prompt_of(1, 3), LONG):
+        client = Client(sessions, f"of {len(prompt)} tokens", STATE if has_feed else None, limits=WIDE_LIMITS)
+        client.open(prompt, NOTHING)
+        for _ in range(200 if has_feed else 0):  # until all of it has come
+            one_pass(sessions, fake_target)
+            client.hear()
+        assert not has_feed or client.done
+        extend = Extend(0, len(prompt), (), NOTHING)
+        turns.append(flooded(client, lambda turn, extend=extend: [replace(extend, turn=turn)]))
+    assert turns[1] < 600 < turns[0] < 2200
+
+
+def test_a_session_ends_that_takes_each_turn_back() -> None:
+    client = Client(Sessions(WIDE, SERVING_LIMITS, 2000), "s", limits=WIDE_LIMITS)
+    client.open(LONG, NOTHING)
+    turns = flooded(client, lambda turn: [Extend(turn, len(LONG), (), PATIENT), Cancel(turn)])
+    assert turns < 600
+
+
+def test_turns_for_nothing_and_turns_that_are_taken_back_are_free_at_leisure() -> None:
+    client = Client(Sessions(WIDE, SERVING_LIMITS, 2000), "s", limits=WIDE_LIMITS)
+    client.open(LONG, NOTHING)
+    for turn in range(1, 400):
+        settings = PATIENT if turn % 2 else NOTHING
+        client.say(Extend(turn, len(LONG), (), settings), now=0.1 * turn)
+        client.say(Cancel(turn), now=0.1 * turn)
     assert client.failed is None
 
 

@@ -49,7 +49,9 @@ def test_replicas_get_the_options_of_serve_and_the_fleet_keeps_its_own(monkeypat
 def test_replicas_listen_one_port_after_the_other_but_for_free_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     first = options_for(monkeypatch, "--replicas", "3").launch
     assert [launch_of(first, number).listen.port for number in range(3)] == [7070, 7071, 7072]
-    free = options_for(monkeypatch, "--replicas", "3", "--listen", "127.0.0.1:0").launch
+    free = options_for(
+        monkeypatch, "--replicas", "3", "--listen", "127.0.0.1:0", "--fleet-store", "redis://store"
+    ).launch
     assert launch_of(free, 2).listen.port == 0
 
 

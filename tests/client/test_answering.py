@@ -40,7 +40,7 @@ def test_the_session_is_told_all_of_it():
         ({"sampling": Sampling(repetition_penalty=math.inf)}, "repetition-penalty must lie in"),
         ({"sampling": Sampling(seed=-1)}, "seed must be"),
         ({"stop": ("",)}, "a stop string must have"),
-        ({"stop": ("x" * 257,)}, "a stop string must have"),
+        ({"stop": ("x" * 513,)}, "stop strings may have at most 512 bytes together"),
         ({"stop": tuple(map(str, range(17)))}, "at most 16 stop strings"),
         ({"pace": math.nan}, "a drafted level takes a finite time"),
         ({"pace": math.inf}, "a drafted level takes a finite time"),

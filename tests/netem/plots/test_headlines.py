@@ -43,6 +43,17 @@ def test_networks_headline_divides_auto_by_what_is_in_the_results() -> None:
     assert "0.5 to 5.0 times" in message("network", slow)
 
 
+def test_the_fastest_tree_is_in_the_picture() -> None:
+    trees = [
+        {"breadth": breadth, "depth": depth, "nodes": breadth * depth, "speed_up": {"value": speed_up}}
+        for breadth, depth, speed_up in ((1, 2, 1.5), (4, 2, 2.25), (16, 2, 2.0))
+    ]
+    headline, picture = svg_of(EXPERIMENTS["trees"].draw(), {"drafts": {"moa": trees}})
+    assert "with breadth 4 and depth 2: 2.25 times" in headline.message
+    assert "breadth 4" in str(picture)
+    assert "breadth 16" not in str(picture)
+
+
 def test_the_fastest_beside_others_is_named_for_both_kinds_of_cost() -> None:
     def speeds(own: float, stated: float) -> dict[str, float]:
         return {"tokens_per_second": own, "stated_tokens_per_second": stated}

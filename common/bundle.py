@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
+from common.atomic import atomic_file
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS
-from common.whole import whole_file
 
 MANIFEST_FILE = "bundle.json"
 FORMAT = 1
@@ -96,7 +96,7 @@ def stays_inside(path: str) -> bool:
 def write_bundle_file(directory: Path, bundle: Bundle) -> None:
     """Writes `bundle.json`, atomically. It is written last, so that its presence means that every file is there."""
     content = {"format": FORMAT, "target": asdict(bundle.target), **asdict(bundle.manifest)}
-    with whole_file(directory / MANIFEST_FILE) as file:
+    with atomic_file(directory / MANIFEST_FILE) as file:
         file.write(json.dumps(content, indent=2).encode() + b"\n")
 
 

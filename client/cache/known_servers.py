@@ -7,11 +7,11 @@ the description. Knows no link and no bundles.
 from hashlib import sha256
 from pathlib import Path
 
+from common.atomic import atomic_file
 from common.protocol.errors import PeerError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.convert import description_bytes, description_from_bytes
 from common.rpc.description import ServerDescription
-from common.whole import whole_file
 
 _FOLDER = "servers"
 _DIGEST_BYTES = sha256().digest_size
@@ -23,7 +23,7 @@ def remember(cache: Path, address: str, description: ServerDescription, model: s
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         kept = description_bytes(description)
-        with whole_file(file) as written:
+        with atomic_file(file) as written:
             written.write(sha256(kept).digest() + kept)
     except OSError:
         return

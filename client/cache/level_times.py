@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from common.whole import whole_file
+from common.atomic import atomic_file
 
 _FILE = "level-times.json"
 
@@ -36,7 +36,7 @@ class LevelTimes:
     def _write(self, kept: dict[str, float]) -> None:
         written = {key: seconds if math.isfinite(seconds) else None for key, seconds in kept.items()}  # JSON's infinity
         try:
-            with whole_file(self._file) as file:
+            with atomic_file(self._file) as file:
                 file.write(json.dumps(written, indent=2).encode() + b"\n")
         except OSError:
             return

@@ -14,11 +14,11 @@ from pathlib import Path
 from client.cache.directory_lock import locked
 from client.errors import BundleError
 from common.address import Address
+from common.atomic import atomic_file
 from common.bundle import BundleFile, BundleManifest
 from common.protocol.plain import plain
 from common.rpc.description import ServerDescription
 from common.weight_only.modes import AS_IS, WEIGHTS_SUFFIX
-from common.whole import whole_file
 
 _log = logging.getLogger(__name__)
 
@@ -159,5 +159,5 @@ def _read(cache: Path) -> Pins:
 
 
 def _write(cache: Path, pins: Pins) -> None:
-    with whole_file(cache / _FILE) as file:
+    with atomic_file(cache / _FILE) as file:
         file.write(json.dumps({name: asdict(pin) for name, pin in pins.items()}, indent=2).encode() + b"\n")

@@ -9,9 +9,9 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
+from common.atomic import atomic_file
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.models.tokenizer import PlainTokenizer, Tokenizer, plain_tokenizer
-from common.whole import whole_file
 
 _FOLDER = "tokenizers"
 _DIGEST_BYTES = sha256().digest_size
@@ -59,5 +59,5 @@ def read_kept(file: Path) -> PlainTokenizer | None:
 def _write(file: Path, kept: bytes) -> None:
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(file) as written:
+        with atomic_file(file) as written:
             written.write(sha256(kept).digest() + kept)

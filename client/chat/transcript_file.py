@@ -3,14 +3,13 @@
 Knows files and what a transcript is as text, and no conversation that is going on.
 """
 
-import os
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from client.chat import transcript
 from client.chat.transcript import SavedChat
+from common.atomic import atomic_file
 from common.protocol.errors import MisuseError
 
 _OWNER_ALONE = 0o600
@@ -40,16 +39,12 @@ def save(file: Path, saved: SavedChat, model: str, own: Collection[Path]) -> Non
     """Writes the file, whole or not at all. Raises MisuseError if it cannot, and for one that exists and is not of a
     chat's `own`."""
     form = _form_of(file)
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         if file.exists() and file.resolve() not in own:
             raise MisuseError(f"{file} exists already; choose another name")
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE), "wb") as written:
+        with atomic_file(file, _OWNER_ALONE) as written:
             written.write(form.write(saved, model).encode())
-        part.replace(file)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise MisuseError(f"{file} cannot be written: {error.strerror}") from error
 
 

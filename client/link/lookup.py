@@ -5,6 +5,7 @@ A resolver that says nothing, as behind a captive portal, is given up after 10 t
 
 import asyncio
 import socket
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain, zip_longest
 from threading import Thread
@@ -17,27 +18,18 @@ _REFRESH_INTERVAL_S = 10.0
 async def look_up(address: Address) -> list[str]:
     """The hosts of a name, IPv6 and IPv4 by turns (RFC 8305, section 4). Raises OSError or UnicodeError for a
     name that has none."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
-
-    def settle(hosts: list[str], error: Exception | None) -> None:
-        if found.cancelled():
-            return
-        if error is None:
-            found.set_result(hosts)
-        else:
-            found.set_exception(error)
+    found: Future[list[str]] = Future()
 
     def resolve() -> None:
+        if not found.set_running_or_notify_cancel():
+            return
         try:
-            hosts, error = _hosts(address), None
-        except Exception as raised:  # for who waits
-            hosts, error = [], raised
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, hosts, error)
+            found.set_result(_hosts(address))
+        except Exception as error:  # for who waits
+            found.set_exception(error)
 
     Thread(target=resolve, name="name look-up", daemon=True).start()
-    return await found
+    return await asyncio.wrap_future(found)
 
 
 async def keep_up_to_date(hosts: list[str], address: Address) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from common.atomic import remove_abandoned
 from common.weight_only.modes import WEIGHTS_SUFFIX
-from common.whole import remove_abandoned
 
 FOLDER = "quantised"
 """Of a cache, with all copies."""

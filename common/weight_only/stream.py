@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from common.whole import whole_file
+from common.atomic import atomic_file
 
 DTYPE_NAMES = {
     torch.float64: "F64",
@@ -65,7 +65,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, StreamedTensor], metadat
         end += tensor.bytes
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT_BYTES)
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in padded.values():
             for part in tensor.make():

@@ -57,7 +57,7 @@ local members, levels = {}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local member = cjson.decode(all[i + 1])
-  -- The store's clock may have been set back: what is told from the future is as old.
+  -- If the store's clock was set back, a time that is ahead is as old as it is ahead.
   local silent = math.abs(now - member.at)
   if silent > said.forget_s then
     redis.call('HDEL', KEYS[1], all[i])

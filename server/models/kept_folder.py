@@ -8,8 +8,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from common.atomic import atomic_folder, remove_abandoned
 from common.models.errors import CheckpointError
-from common.whole import remove_abandoned, whole_folder
 
 
 def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
@@ -22,7 +22,7 @@ def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
         return kept
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with whole_folder(kept) as partial:
+        with atomic_folder(kept) as partial:
             write(partial)
     except (OSError, SafetensorError) as error:
         # Another daemon may have been first.

@@ -13,6 +13,7 @@ from client.endpoint.ollama import OllamaBuilder, read_ollama_chat, read_ollama_
 from client.endpoint.openai_requests import read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer
 from common.protocol.sampling import Sampling
+from tests.compared import Comparisons
 
 DEFAULTS = Sampling(temperature=0.3, top_k=4, seed=11)
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -121,27 +122,15 @@ def test_results_find_their_calls_by_id_by_name_or_by_order():
     ]
 
 
-class Compared(str):
-    """An id that counts with how many others it is compared."""
-
-    times = 0
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        Compared.times += 1
-        return str(self) == str(other)
-
-
 def test_many_results_are_not_compared_with_many_calls():
     """Which took half a minute for 670 KB, while nobody else was served."""
-    many = 300
-    calls = [{"id": Compared(f"call{number}"), "function": {"name": "f", "arguments": {}}} for number in range(many)]
-    results = [{"role": "tool", "content": "x", "tool_call_id": Compared("other")} for _ in range(many)]
+    compared, many = Comparisons(), 300
+    calls = [{"id": compared.of(f"call{number}"), "function": {"name": "f", "arguments": {}}} for number in range(many)]
+    results = [{"role": "tool", "content": "x", "tool_call_id": compared.of("other")} for _ in range(many)]
     history = [*MESSAGES, {"role": "assistant", "tool_calls": calls}, *results]
-    Compared.times = 0
     with suppress(FaultError):  # no call has that id
         read_ollama_chat({"model": "m", "messages": history}, DEFAULTS)
-    assert Compared.times < 20 * many
+    assert compared.count < 20 * many
 
 
 def test_a_prompt_goes_through_the_template_unless_it_is_raw():

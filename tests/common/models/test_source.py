@@ -1,5 +1,6 @@
 """Where a checkpoint's files are: a refusal by the hub is one sentence, and what its cache holds needs no network."""
 
+import errno
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,6 +62,16 @@ def test_a_hub_that_is_out_of_order_is_nobodys_mistake(hub):
     with pytest.raises(HubError, match=says) as raised:
         checkpoint_directory("acme/broken", with_weights=True)
     assert not isinstance(raised.value, MisuseError)
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, CheckpointError), (errno.ENETUNREACH, HubError)])
+def test_a_disk_that_is_full_is_not_a_hub_that_is_away(monkeypatch, number, kind):
+    def snapshot_download(*_, **__):
+        raise OSError(number, "it failed")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    with pytest.raises(kind):
+        checkpoint_directory("acme/model", with_weights=True)
 
 
 def test_what_the_hubs_cache_holds_is_found_without_a_network(monkeypatch, tmp_path):

@@ -17,6 +17,7 @@ from common.protocol.tree import TokenTree
 from tests.chances import misfit, share_is
 from tests.common.protocol.laws import sequence_chances
 from tests.common.protocol.rules.rows import Distributions
+from tests.compared import Comparisons
 
 # The target's probabilities in hundredths behind no token and behind each; it never chooses 4 or 5.
 ROOT = (43, 31, 19, 7, 0, 0)
@@ -180,27 +181,16 @@ def test_a_draft_that_is_the_target_to_within_rounding_is_accepted_even_where_ro
         assert accepted == 0
 
 
-class Compared(int):
-    """A token that counts with how many others it is compared."""
-
-    times = 0
-    __hash__ = int.__hash__
-
-    def __eq__(self, other):
-        Compared.times += 1
-        return int(self) == int(other)
-
-
 def test_many_siblings_that_are_all_rejected_are_not_compared_with_each_other():
     """Which took half a second of a pass for as many as a frame may hold."""
-    group = [Compared(token) for token in range(100)]
-    draws = [Draw((token, *map(Compared, range(1000, 1050))), (1,) * 51) for token in group]
+    compared = Comparisons()
+    group = [compared.of(token) for token in range(100)]
+    draws = [Draw((token, *map(compared.of, range(1000, 1050))), (1,) * 51) for token in group]
     p = np.zeros(1200)
     p[-1] = 1.0
-    Compared.times = 0
     accepted, _ = speculative.judge(p, group, draws, Highest())
     assert accepted is None
-    assert Compared.times < 2 * sum(len(draw.tokens) for draw in draws)
+    assert compared.count < 2 * sum(len(draw.tokens) for draw in draws)
 
 
 def test_the_same_seed_and_tree_give_the_same_tokens():

@@ -1,4 +1,4 @@
-"""Files and folders that get their name once they are whole and on the disk, and what a killed process left of them.
+"""Atomic writes: files and folders get their name once they are whole and on the disk. And what a killed process left.
 
 They grow under a name of their own, which no two processes share: those of containers have the same ids. While they
 grow they are locked, so that whoever makes the same one later can remove what nobody is writing any more. It may not
@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,9 +22,10 @@ _RANDOM = "[0-9a-f]" * 2 * _RANDOM_BYTES
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open for writing; it takes the place of `path` when the block ends, unless that raises. Raises OSError."""
-    with _growing(path, Path.touch) as part:
+def atomic_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Open for writing; it takes the place of `path` when the block ends, unless that raises. `mode`: its permissions,
+    less the umask. Raises OSError."""
+    with _growing(path, partial(Path.touch, mode=mode)) as part:
         with part.open("wb") as file:
             yield file
         _sync(part)
@@ -32,7 +34,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it is named `path` when the block ends, unless that raises. Raises OSError, also where there is
     a folder of that name by then."""
     with _growing(path, Path.mkdir) as part:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from common.whole import whole_file, whole_folder
+from common.atomic import atomic_file, atomic_folder
 
 KILLED = """
 import sys, time
 from pathlib import Path
-from common.whole import whole_file, whole_folder
+from common.atomic import atomic_file, atomic_folder
 
 with {kind}(Path(sys.argv[1])) as part:
     print("growing", flush=True)
@@ -24,11 +24,11 @@ with {kind}(Path(sys.argv[1])) as part:
 
 
 def fill(kind: str, path: Path, text: bytes) -> None:
-    if kind == "whole_file":
-        with whole_file(path) as file:
+    if kind == "atomic_file":
+        with atomic_file(path) as file:
             file.write(text)
     else:
-        with whole_folder(path) as folder:
+        with atomic_folder(path) as folder:
             (folder / "inside").mkdir()
             (folder / "inside" / "a").write_bytes(text)
 
@@ -37,7 +37,7 @@ def content(path: Path) -> bytes:
     return (path / "inside" / "a" if path.is_dir() else path).read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["whole_file", "whole_folder"])
+@pytest.mark.parametrize("kind", ["atomic_file", "atomic_folder"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_killed_process_left_is_removed_and_what_one_still_writes_is_not(tmp_path, kind, number):
     path = tmp_path / "kept[1]"
@@ -56,9 +56,9 @@ def test_what_a_killed_process_left_is_removed_and_what_one_still_writes_is_not(
 
 def test_two_writers_do_not_meet_though_their_process_ids_are_the_same(tmp_path):
     path = tmp_path / "kept"
-    with whole_file(path) as first:
+    with atomic_file(path) as first:
         first.write(b"1" * 100)
-        with whole_file(path) as second:
+        with atomic_file(path) as second:
             second.write(b"2")
         assert content(path) == b"2"
     assert content(path) == b"1" * 100
@@ -67,25 +67,25 @@ def test_two_writers_do_not_meet_though_their_process_ids_are_the_same(tmp_path)
 
 def test_the_first_folder_of_a_name_stays(tmp_path):
     path = tmp_path / "kept"
-    fill("whole_folder", path, b"first")
+    fill("atomic_folder", path, b"first")
     with pytest.raises(OSError, match="not empty"):
-        fill("whole_folder", path, b"second")
+        fill("atomic_folder", path, b"second")
     assert content(path) == b"first"
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("kind", ["whole_file", "whole_folder"])
+@pytest.mark.parametrize("kind", ["atomic_file", "atomic_folder"])
 def test_what_fails_half_way_leaves_what_was_there(tmp_path, kind):
     path = tmp_path / "kept"
-    fill("whole_file", path, b"before")
-    with pytest.raises(KeyError), {"whole_file": whole_file, "whole_folder": whole_folder}[kind](path):
+    fill("atomic_file", path, b"before")
+    with pytest.raises(KeyError), {"atomic_file": atomic_file, "atomic_folder": atomic_folder}[kind](path):
         raise KeyError
     assert content(path) == b"before"
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="names open files as Linux shows them")
-@pytest.mark.parametrize("kind", ["whole_file", "whole_folder"])
+@pytest.mark.parametrize("kind", ["atomic_file", "atomic_folder"])
 def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, kind):
     path, synced, sync = tmp_path / "kept", [], os.fsync
 
@@ -97,7 +97,7 @@ def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, kind):
     fill(kind, path, b"a")
     assert synced[-1] == (tmp_path.name, True)
     assert [exists for _, exists in synced[:-1]] == [False] * (len(synced) - 1)
-    if kind == "whole_folder":
+    if kind == "atomic_folder":
         assert {"inside", "a"} <= {name for name, _ in synced}
     assert any(name.startswith("kept.") for name, _ in synced)
 
@@ -121,7 +121,7 @@ def test_a_writer_whose_part_was_taken_before_it_was_locked_begins_again(tmp_pat
 
     monkeypatch.setattr(Path, "touch", touched)
     monkeypatch.setattr(fcntl, "flock", locked)
-    fill("whole_file", path, b"a")
+    fill("atomic_file", path, b"a")
     assert len(made) == 2
     assert content(path) == b"a"
 
@@ -132,7 +132,7 @@ def test_parts_of_other_programs_and_files_stay(tmp_path):
     ]
     for each in others:
         each.touch()
-    fill("whole_file", tmp_path / "kept", b"a")
+    fill("atomic_file", tmp_path / "kept", b"a")
     assert all(each.exists() for each in others)
 
 
@@ -142,7 +142,7 @@ def test_many_at_once_all_end_whole(tmp_path):
     def write(text: bytes) -> None:
         try:
             for _ in range(20):
-                fill("whole_file", path, text * 1000)
+                fill("atomic_file", path, text * 1000)
         except BaseException as error:
             failures.append(error)
 

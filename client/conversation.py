@@ -207,7 +207,7 @@ class Conversation:
         """Ends the link for good, between two answers: nothing more is sent or received. Raises MisuseError where
         nothing drafts."""
         if self._drafter is None:
-            raise MisuseError("without a drafter there is no going on without a link")
+            raise MisuseError("offline answers need a draft model")
         self._link.close()
         self._link = ReconnectingStream(None)
         return DetachedDrafter(self._drafter, self._draft_name, self._loop.undrafted_states)

@@ -46,7 +46,7 @@ class ExportMaker(Protocol):
     """Draft state as the engine sees it."""
 
     def make(self, requests: Sequence[ExportRequest]) -> Sequence[bytes | None]:
-        """Encoded state for each ask, or None where it cannot be computed."""
+        """Encoded state for each request, or None where it cannot be computed."""
         ...
 
     @property

@@ -32,7 +32,7 @@ def file_of(name: str) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError as error:
-        raise MisuseError(f"{name} is in the home of nobody known here") from error
+        raise MisuseError(f"{name} names an unknown user's home") from error
 
 
 def save(file: Path, saved: SavedChat, model: str, own: Collection[Path]) -> None:

@@ -122,7 +122,7 @@ async def _fetch_begin(connection: Connection, request: FileRequest, least: int)
     try:
         tensors = read_header(data[LENGTH_BYTES : LENGTH_BYTES + header_length(data)])
     except ValueError as error:
-        raise PeerError(f"its file '{request.path}' is none of weights") from error
+        raise PeerError(f"its file '{request.path}' is not a weights file") from error
     return _Begin(tensors, (len(data) - first) / passed_s if passed_s > 0 else 0.0)
 
 

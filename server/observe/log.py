@@ -59,7 +59,7 @@ def handle_event(event: Event, **about: str) -> None:
 def _sentence(event: Event) -> str:
     """The event in words, empty where people need not read it."""
     if isinstance(event, CallsRefused):
-        return f"{counted(event.calls, 'call')} refused: {event.kind}, because of the {event.reason}"
+        return f"{counted(event.calls, f'{event.kind} call')} refused: {event.reason}"
     return ""
 
 

@@ -152,7 +152,7 @@ class _Calls(Collector):
 
     def collect(self) -> Iterator[Metric]:
         reading = self._reading()
-        held = GaugeMetricFamily("outrider_calls", "Calls of no session that stand.", labels=[_MODEL, "kind"])
+        held = GaugeMetricFamily("outrider_calls", "Current calls without a session.", labels=[_MODEL, "kind"])
         for kind, calls in reading.held.items():
             held.add_metric([self._model, kind], calls)
         refused = CounterMetricFamily(
@@ -169,7 +169,7 @@ def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
         ("vllm:num_requests_waiting", "Answers that no pass has worked on yet.", reading.answers.waiting),
         (
             "outrider_longest_wait_seconds",
-            "Of these, how long the one has waited that has waited longest; 0 if none does.",
+            "The longest current wait for a first pass, in seconds; 0 if no answer waits.",
             reading.answers.longest_wait_s,
         ),
         (
@@ -214,7 +214,7 @@ def _totals(counters: Mapping[str, Any]) -> list[tuple[str, str, float]]:
         ("outrider_pass_overruns", "Passes that took longer than their stated cost.", "overrun_passes"),
         ("outrider_busy_seconds", "Seconds in which passes were computed.", "busy_seconds"),
         ("outrider_recomputed_tokens", "Tokens computed again although nothing had changed.", "recomputed_tokens"),
-        ("outrider_stale_nodes", "Nodes that arrived dead.", "stale_nodes"),
+        ("outrider_stale_nodes", "Nodes that arrived after their path had been rejected.", "stale_nodes"),
         ("outrider_server_levels", "Levels that were drafted on the server.", "assisted_levels"),
         ("outrider_server_level_overruns", "Of these, those that took longer than stated.", "overrun_levels"),
         ("outrider_state_frames", "Frames of draft state that were sent.", "state_frames"),

@@ -29,7 +29,7 @@ class ServerDrafterFactory(Protocol):
     """Makes a drafter for each session that needs one."""
 
     def make(self, state_request: StateRequest | None) -> ServerDrafter:
-        """For a session that asked for the draft state `wanted`. Raises OutriderError where it cannot be loaded."""
+        """For a session that asked for this draft state. Raises OutriderError where it cannot be loaded."""
         ...
 
 

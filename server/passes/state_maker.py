@@ -58,8 +58,8 @@ class StateMaker:
         return sum(rows.nbytes for rows in list(self._rows.values()))
 
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
-        """The encoded state for each ask, or None where it cannot be computed. One forward serves all asks of a kind
-        and draft."""
+        """The encoded state for each request, or None where it cannot be computed. One forward serves all requests of a
+        kind and draft."""
         groups: dict[StateExporter, list[int]] = {}
         for index, request in enumerate(requests):
             exporters = self._exporters[request.state_request.draft, request.state_request.layers]

@@ -22,7 +22,7 @@ class Counters:
     packed_tokens: int = 0
     committed_tokens: int = 0
     recomputed_tokens: int = 0  # committed positions that went through the target again; 0 unless something is wrong
-    stale_nodes: int = 0  # nodes that arrived dead
+    stale_nodes: int = 0  # nodes that arrived after their path had been rejected
     drafts: int = 0  # summed over passes: the sessions whose nodes were verified
     draft_tokens: int = 0  # nodes that were verified
     accepted_tokens: int = 0  # of these, committed

@@ -69,5 +69,5 @@ class LateFrames:
         self._units = max(0.0, self._units - (now - self._since) * _FADING_PER_S) + units
         self._since = now
         if self._units > _MAX_UNITS:
-            raise PeerError("the client goes on about what is over or was said before")
+            raise PeerError("too many stale or repeated frames")
         return 1 + nodes if self._units > _FREE else 0

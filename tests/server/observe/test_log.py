@@ -109,7 +109,7 @@ def test_people_are_told_of_faults_and_of_what_has_a_sentence(capsys: pytest.Cap
     logging.getLogger("another.library").info("nobody asked")
     assert capsys.readouterr().err.splitlines() == [
         "outriderd: there is room for 7 tokens",
-        "outriderd: 1 call refused: opening, because of the displaced",
+        "outriderd: 1 opening call refused: displaced",
         "outriderd: a pass failed: it was not foreseen",
     ]
 

@@ -7,7 +7,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -54,13 +54,6 @@ def run(
     ] = "",
     preset: drafting.Preset = None,
     model: drafting.Model = "",
-    draft: drafting.Draft = None,
-    device: drafting.Device = "cpu",
-    dtype: drafting.Dtype = "float32",
-    weights: drafting.WeightsMode = "as-is",
-    threads: drafting.Threads = 0,
-    layers: drafting.Layers = None,
-    state: drafting.StateDtype = None,
     system: answers.System = "",
     raw: Annotated[bool, typer.Option("--raw", help="Send the prompt unchanged, without the chat template.")] = False,
     as_json: display.AsJson = False,
@@ -69,8 +62,9 @@ def run(
     cache_dir: drafting.CacheDir = None,
     via_serve: drafting.ViaServe = True,
     *,
-    request: answers.AnswerRequest,
-    unlinked: outages.OfflineRequest,
+    draft_flags: drafting.DraftFlags,
+    answer_flags: answers.AnswerFlags,
+    offline_flags: outages.OfflineFlags,
     credentials: connection.Credentials,
 ) -> None:
     """Ask once and show the answer as it is committed.
@@ -79,27 +73,24 @@ def run(
     from client.text import Question
 
     question, declined = Question(_read_prompt(prompt, private_file), system, raw), None
-    loads: dict[str, Any] = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
-    loads |= {"layers": layers, "state": state, "weights": weights}
     if via_serve:
         from client.local_serve.request import RequestOptions
         from client.local_serve.run_client import answer_by_serve
 
-        asked = RequestOptions(credentials, request, unlinked, loads, pace_draft)
+        options = RequestOptions(credentials, answer_flags, offline_flags, draft_flags.fields(model), pace_draft)
         with loading() as loaded:
-            declined = answer_by_serve(cache_dir, server, question, asked, loaded, as_json=as_json)
+            declined = answer_by_serve(cache_dir, server, question, options, loaded, as_json=as_json)
         if declined is None:
             return
     with loading() as loaded:
         import asyncio
 
         from client.commands.run import run as run_command
-        from client.drafting.draft_loader import DraftChoice
 
-        access, choice = credentials.access_to(server), DraftChoice(**loads)
-        options, offline = request.options(pace_draft / 1000), unlinked.options()
+        access, choice = credentials.access_to(server), draft_flags.choice(model)
+        answer, offline = answer_flags.options(pace_draft / 1000), offline_flags.options()
         asyncio.run(
-            run_command(access, choice, cache_dir, question, options, offline, loaded, declined, as_json=as_json)
+            run_command(access, choice, cache_dir, question, answer, offline, loaded, declined, as_json=as_json)
         )
 
 
@@ -109,20 +100,14 @@ def chat(
     server: connection.Server,
     preset: drafting.Preset = None,
     model: drafting.Model = "",
-    draft: drafting.Draft = None,
-    device: drafting.Device = "cpu",
-    dtype: drafting.Dtype = "float32",
-    weights: drafting.WeightsMode = "as-is",
-    threads: drafting.Threads = 0,
-    layers: drafting.Layers = None,
-    state: drafting.StateDtype = None,
     cache_dir: drafting.CacheDir = None,
     via_serve: drafting.ViaServe = True,
     *,
-    begun: answers.ConversationRequest,
-    request: answers.AnswerRequest,
-    unlinked: outages.OfflineRequest,
-    shown: display.ScreenRequest,
+    draft_flags: drafting.DraftFlags,
+    conversation_flags: answers.ConversationFlags,
+    answer_flags: answers.AnswerFlags,
+    offline_flags: outages.OfflineFlags,
+    screen_flags: display.ScreenFlags,
     credentials: connection.Credentials,
 ) -> None:
     """Chat: several turns in one session. Ctrl-C stops an answer, /help lists what can be typed.
@@ -133,11 +118,9 @@ def chat(
         from client.commands.chat import ChatRequest
         from client.commands.chat import chat as chat_command
 
-        loads = {"model": model, "draft": draft, "device": device, "dtype": dtype, "threads": threads}
-        loads |= {"layers": layers, "state": state, "weights": weights}
-        settings = ChatSettings(request, unlinked, shown, begun)
-        asked = ChatRequest(server, credentials, loads, cache_dir, settings, via_serve)
-        is_well = chat_command(asked, loaded)
+        settings = ChatSettings(answer_flags, offline_flags, screen_flags, conversation_flags)
+        request = ChatRequest(server, credentials, draft_flags.fields(model), cache_dir, settings, via_serve)
+        is_well = chat_command(request, loaded)
     if not is_well:
         raise typer.Exit(FAILURE)
 
@@ -185,17 +168,11 @@ def serve(
     rule: answers.Rule = None,
     idle: answers.Idle = "",
     model: drafting.Models = None,
-    draft: drafting.Draft = None,
-    device: drafting.Device = "cpu",
-    dtype: drafting.Dtype = "float32",
-    weights: drafting.WeightsMode = "as-is",
-    threads: drafting.Threads = 0,
-    layers: drafting.Layers = None,
-    state: drafting.StateDtype = None,
     policy: answers.PolicyName = "stream",
     pace_draft: answers.PaceDraft = 0.0,
     cache_dir: drafting.CacheDir = None,
     *,
+    draft_flags: drafting.DraftFlags,
     credentials: connection.Credentials,
 ) -> None:
     """Answer apps on this machine as OpenAI's API does. Paths are /v1/chat/completions and the like.
@@ -206,7 +183,6 @@ def serve(
 
         from client.commands.serve import Listening
         from client.commands.serve import serve as serve_command
-        from client.drafting.draft_loader import DraftChoice
         from client.endpoint.access_checks import check_origin
         from client.endpoint.answer_parsers.answer_format import find_syntax
         from client.endpoint.service import EndpointDefaults, find_offline_behaviour
@@ -215,19 +191,19 @@ def serve(
         from common.rpc.credentials import read_token, warn_of_readable
 
         access = credentials.access_to(server)
-        asked = answers.AnswerRequest(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
+        answer_flags = answers.AnswerFlags(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
         syntax = None if tool_parser is None else find_syntax(tool_parser)
-        options, when_offline = asked.options(pace_draft / 1000), find_offline_behaviour(offline)
+        options, when_offline = answer_flags.options(pace_draft / 1000), find_offline_behaviour(offline)
         defaults = EndpointDefaults(options, rule, when_offline, syntax, strict, offline_note)
         warn_of_readable(api_key_file)
         key = read_token(api_key_file) if api_key_file else None
         origins = tuple(map(check_origin, allow_origin or ()))
         listening = Listening(parse_address(listen), parallel, key, origins)
-        choice = DraftChoice(draft, device, dtype, threads=threads, layers=layers, state=state, weights=weights)
-        unlinked = OfflineOptions(offline_limit, offline_wait)
+        offline_options = OfflineOptions(offline_limit, offline_wait)
+        choice = draft_flags.choice()
         if CHECK_ONLY in context.meta:
             return
-        asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, unlinked, listening, loaded))
+        asyncio.run(serve_command(access, choice, model or (), cache_dir, defaults, offline_options, listening, loaded))
 
 
 @app.command()

@@ -17,7 +17,7 @@ from client.drafting.controller import Controller, FixedTree, TreeController
 from client.drafting.loop import DraftingLoop, Step
 from client.drafting.pace import Levels, PacedDrafter
 from client.drafting.provisional import ProvisionalCount
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions, OfflineWait, WaitListener, ignore_wait
 from client.link.reconnecting_stream import Dial, LeaveFull, LinkListener, ReconnectingStream, ignore_link_changes
@@ -130,7 +130,7 @@ class Conversation:
                 self._link.drop()
             self._on_link_change = ignore_link_changes
         answer = self._summarise(record, settings, failure)
-        is_refused = isinstance(failure, RefusedError) and not self._began_offline
+        is_refused = isinstance(failure, ServerRefusedError) and not self._began_offline
         if failure is not None and not answer.tokens and (is_refused or not answer.provisional):
             raise failure
         return answer
@@ -288,7 +288,7 @@ class Conversation:
         self._send(self._loop.reopen())
 
     async def _take_failure(self, failed: Failed) -> None:
-        """Raises RefusedError where the session cannot go on, here or elsewhere."""
+        """Raises ServerRefusedError where the session cannot go on, here or elsewhere."""
         session, refusals = self._loop.session, self._refusals
         leave = self._leave_full if refusals.is_of_one_replica(failed) else None
         if leave is not None and await leave(failed.retry_after):

@@ -6,7 +6,7 @@ Library exceptions are translated into these once, at the edge where they appear
 from common.protocol.errors import OutriderError
 
 
-class RefusedError(OutriderError):
+class ServerRefusedError(OutriderError):
     """The server will not serve this session, or no longer. `retry_after` are seconds after which it may, 0 if it
     did not say; `over_quota` if that is up to how much its client has asked, `is_invalid` if it never will."""
 

@@ -4,7 +4,7 @@ what a person is told of several.
 Pure decisions: it may not know links, tasks or clocks.
 """
 
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from common.protocol.messages import Failed, FailureCode
 
 _RETRYABLE = (FailureCode.OVERLOADED, FailureCode.MEMORY, FailureCode.QUOTA, FailureCode.DRAINING)
@@ -46,7 +46,7 @@ class Refusals:
             self._has_moved_on = True
         return can_retry
 
-    def told(self, failed: Failed) -> RefusedError:
+    def told(self, failed: Failed) -> ServerRefusedError:
         """What to raise of the latest failure: of what full replicas said, that which helps a person most, one that
         says when to come back, and how soon, before one that does not know, and one that stays before one that goes."""
         told = failed
@@ -55,7 +55,7 @@ class Refusals:
                 self._of_full_replicas,
                 key=lambda each: (each.code is FailureCode.DRAINING, not each.retry_after, each.retry_after),
             )
-        return RefusedError(
+        return ServerRefusedError(
             told.message,
             told.retry_after,
             over_quota=told.code is FailureCode.QUOTA,

@@ -30,7 +30,7 @@ from server.models.offer import Offer
 from server.models.offers import make_offers
 from server.observe import log
 from server.observe.health_service import HealthService
-from server.observe.metrics import Metrics, Reading, read, read_calls
+from server.observe.metrics import Metrics, MetricsSnapshot, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
 from server.passes.target import Target, load_target
@@ -41,7 +41,7 @@ from server.security.connections import max_connections, reserved_descriptors
 from server.security.memory_ceiling import Ceiling
 from server.security.reset_call import track_task_parents
 from server.security.tokens import read_tokens
-from server.servicer import Servicer, Standing
+from server.servicer import ReplicaStatus, Servicer
 from server.sessions.quotas import Quotas
 from server.sessions.registry import SessionRegistry
 from server.target_assembly import AssembledTarget, Shared, assemble_target
@@ -124,7 +124,7 @@ def _load_targets(
     return targets
 
 
-def _read(engine: Engine) -> Reading:
+def _read(engine: Engine) -> MetricsSnapshot:
     return read(engine.sessions, engine.now)
 
 
@@ -132,9 +132,11 @@ def _sessions_by_client(registries: Sequence[SessionRegistry]) -> Counter[str]:
     return Counter(entry.client for registry in registries for entry in registry.entries)
 
 
-def _standing(registries: Sequence[SessionRegistry], max_sessions: int, fleet: Fleet | ListedFleet | None) -> Standing:
+def _standing(
+    registries: Sequence[SessionRegistry], max_sessions: int, fleet: Fleet | ListedFleet | None
+) -> ReplicaStatus:
     sessions = sum(len(registry.entries) for registry in registries)
-    return Standing(sessions / max_sessions, () if fleet is None else fleet.addresses)
+    return ReplicaStatus(sessions / max_sessions, () if fleet is None else fleet.addresses)
 
 
 def _to_all(*listeners: EventListener) -> EventListener:

@@ -17,14 +17,14 @@ from common.programs.extras import require_extra
 from common.programs.folded_options import with_folded_options
 from common.programs.interruption import ended_at_once
 from server.cli_options import (
-    AccessRequest,
-    CheckedTargetsRequest,
-    FleetRequest,
-    ReplicasRequest,
-    ReportRequest,
-    SessionRequest,
+    AccessFlags,
+    CheckedTargetsFlags,
+    FleetFlags,
+    ReplicasFlags,
+    ReportFlags,
+    SessionFlags,
     Target,
-    TargetsRequest,
+    TargetsFlags,
 )
 from server.options import ServeOptions, TargetOptions
 
@@ -53,21 +53,21 @@ def configured(context: typer.Context, config: ConfigFile = None, version: Versi
 @with_folded_options
 def serve(
     *,
-    asked: TargetsRequest,
-    sessions: SessionRequest,
-    access: AccessRequest,
-    fleet: FleetRequest,
-    report: ReportRequest,
+    target_flags: TargetsFlags,
+    session_flags: SessionFlags,
+    access_flags: AccessFlags,
+    fleet_flags: FleetFlags,
+    report_flags: ReportFlags,
 ) -> None:
     """Serve one target or several until SIGTERM or SIGINT. A second signal ends at once."""
-    reached = access.options()
+    access = access_flags.options()
     options = ServeOptions(
-        asked.options(),
-        sessions.options(),
-        reached,
-        sessions.drain_seconds,
-        report.options(),
-        fleet.options(reached.listen),
+        target_flags.options(),
+        session_flags.options(),
+        access,
+        session_flags.drain_seconds,
+        report_flags.options(),
+        fleet_flags.options(access.listen),
     )
     require_extra("server", "serving")
     if options.fleet.store is not None:
@@ -90,12 +90,12 @@ def serve(
 def fleet(
     context: typer.Context,
     *,
-    wanted: ReplicasRequest,
-    asked: TargetsRequest,
-    sessions: SessionRequest,
-    access: AccessRequest,
-    fleet: FleetRequest,
-    report: ReportRequest,
+    replica_flags: ReplicasFlags,
+    target_flags: TargetsFlags,
+    session_flags: SessionFlags,
+    access_flags: AccessFlags,
+    fleet_flags: FleetFlags,
+    report_flags: ReportFlags,
 ) -> None:
     """Serve with several replicas as Ray actors until SIGTERM or SIGINT. SIGHUP replaces them, one after another.
 
@@ -103,10 +103,12 @@ def fleet(
     --metrics shows all of them, with their health."""
     from server.supervisor.options import supervisor_options
 
-    options = supervisor_options(context, wanted, asked, sessions, access, fleet, report)
+    options = supervisor_options(
+        context, replica_flags, target_flags, session_flags, access_flags, fleet_flags, report_flags
+    )
     require_extra("fleet", "a fleet")
     with ended_at_once(_STOPPED):
-        _check_target(asked.options())
+        _check_target(target_flags.options())
         from server.supervisor import command
 
         command.run(options)
@@ -132,9 +134,9 @@ def health(
     from server.observe.health import is_serving
 
     tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca or tls_cert or tls_key else None
-    asked = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dial_address
-    serving = asyncio.run(is_serving(asked, tls, tls_name))
-    typer.echo("serving" if serving else "going away")
+    server = parse_destination(address) if address else parse_address(value_of(context, "serve", "listen")).dial_address
+    serving = asyncio.run(is_serving(server, tls, tls_name))
+    typer.echo("serving" if serving else "draining")
     if not serving:
         raise typer.Exit(FAILURE)
 
@@ -213,8 +215,8 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     *,
-    asked: CheckedTargetsRequest,
-    access: AccessRequest,
+    target_flags: CheckedTargetsFlags,
+    access_flags: AccessFlags,
 ) -> None:
     """Check this machine, the target, its drafts, and who may connect. Says how to fix what is wrong."""
     with ended_at_once(_STOPPED):
@@ -222,7 +224,9 @@ def doctor(
 
         from server.doctor import doctor as doctor_command
 
-        is_well = asyncio.run(doctor_command(context, PROGRAM, asked.options(), access.options, as_json=as_json))
+        is_well = asyncio.run(
+            doctor_command(context, PROGRAM, target_flags.options(), access_flags.options, as_json=as_json)
+        )
     if not is_well:
         raise typer.Exit(FAILURE)
 
@@ -237,14 +241,14 @@ def config(
     show_settings(context, PROGRAM, command)
 
 
-def _check_target(asked: TargetOptions) -> list[str]:
+def _check_target(options: TargetOptions) -> list[str]:
     """The targets' checkpoints. Raises CheckpointError as `_check_names`, and for what weights cannot be quantised
     to."""
     from common.models.source import check_quantise
 
-    check_quantise(asked.quantise)
-    checkpoints = [target.checkpoint for target in asked.targets]
-    _check_names(checkpoints, asked.drafts)
+    check_quantise(options.quantise)
+    checkpoints = [target.checkpoint for target in options.targets]
+    _check_names(checkpoints, options.drafts)
     return checkpoints
 
 

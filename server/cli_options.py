@@ -159,7 +159,7 @@ Ray = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class TargetsRequest:
+class TargetsFlags:
     """Which targets, and how they run; each field is an option."""
 
     target: Targets
@@ -193,7 +193,7 @@ class TargetsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedTargetsRequest(TargetsRequest):
+class CheckedTargetsFlags(TargetsFlags):
     """For a doctor, which also runs where no target is named or the configuration that names it is at fault: there are
     no targets then."""
 
@@ -201,7 +201,7 @@ class CheckedTargetsRequest(TargetsRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRequest:
+class SessionFlags:
     """How sessions are served; each field is an option."""
 
     idle: Idle = "auto"
@@ -234,7 +234,7 @@ class SessionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessRequest:
+class AccessFlags:
     """Where the server listens, and who may connect; each field is an option."""
 
     listen: Listen = "127.0.0.1:7070"
@@ -259,7 +259,7 @@ class AccessRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetRequest:
+class FleetFlags:
     """Which fleet the server belongs to; each field is an option."""
 
     fleet_store: FleetStore = None
@@ -280,7 +280,7 @@ class FleetRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicasRequest:
+class ReplicasFlags:
     """How many replicas a fleet starts, and where; each field is an option."""
 
     replicas: Replicas
@@ -288,7 +288,7 @@ class ReplicasRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportRequest:
+class ReportFlags:
     """What the server reports; each field is an option."""
 
     metrics: Metrics = None

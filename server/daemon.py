@@ -94,7 +94,7 @@ async def _drain(
 ) -> None:
     """Takes no new calls. Returns when all answers are done, when time is up, when the operator asks again, or when
     what is `running` fails. Calls without a session get a moment to end by themselves and do not delay the stop."""
-    parts.health.go_away()
+    parts.health.set_draining()
     impatient = asyncio.create_task(asked_again.wait())
     stopped = asyncio.create_task(parts.server.stop(seconds + _LAST_WORDS_SECONDS))
     drained = asyncio.gather(*(target.engine.drain(seconds) for target in parts.targets))

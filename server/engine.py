@@ -87,29 +87,29 @@ class Engine:
         """On the clock of its sessions, in seconds."""
         return self._clock()
 
-    def receive(self, listener: MessageSink, message: FromClient) -> None:
+    def receive(self, sink: MessageSink, message: FromClient) -> None:
         """A frame of a client. A fault in it ends this session and no other."""
         try:
-            self.sessions.receive(listener, message, self._clock())
+            self.sessions.receive(sink, message, self._clock())
         except PeerError as error:
-            self.sessions.fail(listener, error)
+            self.sessions.fail(sink, error)
         self._wake()
 
-    def preparing(self, listener: MessageSink, message: Open | Extend) -> AbstractContextManager[None]:
+    def preparing(self, sink: MessageSink, message: Open | Extend) -> AbstractContextManager[None]:
         """As sessions have it, for work that a request needs before it is received."""
-        return self.sessions.preparing(listener, message, self._clock())
+        return self.sessions.preparing(sink, message, self._clock())
 
-    def half_close(self, listener: MessageSink) -> None:
+    def half_close(self, sink: MessageSink) -> None:
         """The client has closed its side of the stream, or its connection broke."""
-        self.sessions.half_close(listener, self._clock())
+        self.sessions.half_close(sink, self._clock())
         self._wake()
 
-    def fail(self, listener: MessageSink, error: PeerError) -> None:
-        self.sessions.fail(listener, error)
+    def fail(self, sink: MessageSink, error: PeerError) -> None:
+        self.sessions.fail(sink, error)
         self._wake()
 
-    def leave(self, listener: MessageSink) -> None:
-        self.sessions.leave(listener, self._clock())
+    def leave(self, sink: MessageSink) -> None:
+        self.sessions.leave(sink, self._clock())
         self._wake()
 
     async def run(self) -> None:
@@ -131,7 +131,7 @@ class Engine:
         deadline = self._clock() + seconds
         while len(self.sessions) and self._clock() < deadline:
             await asyncio.sleep(_DRAIN_POLL)
-        self.sessions.fail_all(PeerError("the server is going away; resume elsewhere", FailureCode.DRAINING))
+        self.sessions.fail_all(PeerError("the server is draining; resume elsewhere", FailureCode.DRAINING))
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()

@@ -62,7 +62,7 @@ class StreamFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamLeft:
+class StreamDisconnected:
     """A stream is gone. Its session stays on lease for `kept_seconds`, 0 where it does not."""
 
     session: str
@@ -99,7 +99,7 @@ Event = (
     | AnswerFinished
     | SessionRefused
     | StreamFailed
-    | StreamLeft
+    | StreamDisconnected
     | LeaseEnded
     | DrainingBegan
     | CallsRefused

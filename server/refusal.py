@@ -30,7 +30,7 @@ _CODES = {
 }
 
 
-class RefusalError(PeerError):
+class AdmissionRefusedError(PeerError):
     """Refuses a request. Its stream ends; a session that the client had stays on lease."""
 
     def __init__(self, reason: RefusalReason, message: str, retry_after: float = 0.0):

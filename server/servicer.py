@@ -44,7 +44,7 @@ class ServedTarget(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReplicaStatus:
     """What clients choose a replica by: the part of its sessions that is in use, and the addresses of all replicas,
     none for a server that is alone."""
 
@@ -59,7 +59,7 @@ class Servicer(OutriderService):
         bundle_store: BundleStore,
         tokens: Tokens | None = None,
         first_frame_seconds: float = FIRST_FRAME_SECONDS,
-        standing: Callable[[], Standing] = Standing,
+        standing: Callable[[], ReplicaStatus] = ReplicaStatus,
     ):
         """The first of `targets` is the default. `standing` is asked with every description."""
         self._default = targets[0]

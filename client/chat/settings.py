@@ -11,9 +11,9 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from client.answering import AnswerOptions
-from client.options.answers import AnswerRequest, ConversationRequest
-from client.options.display import ScreenRequest
-from client.options.outages import OfflineRequest
+from client.options.answers import AnswerFlags, ConversationFlags
+from client.options.display import ScreenFlags
+from client.options.outages import OfflineFlags
 from client.private.spans import has_marks
 from common.programs.nearest import did_you_mean
 from common.protocol.errors import MisuseError
@@ -25,10 +25,10 @@ _SWITCH = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    answer: AnswerRequest = field(default_factory=AnswerRequest)
-    offline: OfflineRequest = field(default_factory=OfflineRequest)
-    screen: ScreenRequest = field(default_factory=ScreenRequest)
-    conversation: ConversationRequest = field(default_factory=ConversationRequest)
+    answer: AnswerFlags = field(default_factory=AnswerFlags)
+    offline: OfflineFlags = field(default_factory=OfflineFlags)
+    screen: ScreenFlags = field(default_factory=ScreenFlags)
+    conversation: ConversationFlags = field(default_factory=ConversationFlags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,9 @@ def _setting(part: str, name: str, default: Any, hint: Any, option: Any) -> Chat
 
 
 _ALL = [
-    *_settings_of("answer", AnswerRequest),
-    *_settings_of("offline", OfflineRequest),
-    *_settings_of("screen", ScreenRequest),
-    *_settings_of("conversation", ConversationRequest),
+    *_settings_of("answer", AnswerFlags),
+    *_settings_of("offline", OfflineFlags),
+    *_settings_of("screen", ScreenFlags),
+    *_settings_of("conversation", ConversationFlags),
 ]
 SETTINGS = {each.name: each for each in _ALL if each.field not in _FOR_THE_WHOLE_CHAT}

@@ -71,7 +71,7 @@ async def _check_health(connection: Connection) -> Finding:
         taken.append(time.perf_counter() - began)
     detail = f"round trip {min(taken) * 1000:.1f} ms, the best of {_ROUND_TRIPS}"
     if not takes_sessions:
-        return Finding("health", f"the server is going away and takes no new sessions; {detail}", _LATER)
+        return Finding("health", f"the server is draining and takes no new sessions; {detail}", _LATER)
     return Finding("health", f"the server takes sessions; {detail}")
 
 

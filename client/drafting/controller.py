@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from client.drafting.going_ahead import GoingAhead
+from client.drafting.guess_controller import GuessController
 from common.drafters.best_first import Expansion
 from common.protocol.acceptance import AcceptanceEstimator
 
@@ -73,7 +73,7 @@ class Controller:
     def __init__(self, first: Expansion = Expansion(breadth=8, children=8, nodes=128, least_probability=0.005)):  # noqa: B008
         self.expansion = first
         self._levels = LevelCost()
-        self._going_ahead = GoingAhead()
+        self._going_ahead = GuessController()
         self._uplink = Uplink()
         self._acceptance = AcceptanceEstimator()
         self._drafted = 0

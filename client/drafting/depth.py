@@ -15,7 +15,7 @@ from common.drafters.drafter import Drafter
 from common.protocol.tree import TokenTree
 
 if TYPE_CHECKING:
-    from common.draft_models.noted import Worth
+    from common.draft_models.measured_acceptance import MeasuredAcceptance
 
 _PROMPT_TOKENS = 64
 _PROMPTS, _LEVELS = 6, 3  # made-up prompts, and the most levels below each
@@ -31,7 +31,7 @@ class Depth:
     """`worth`: as measured after training; `level_seconds`: of one drafted level on this machine."""
 
     layers: int
-    worth: "Worth"
+    worth: "MeasuredAcceptance"
     level_seconds: float
 
     def token_seconds(self, round_trip: float) -> float:

@@ -29,7 +29,7 @@ from common.protocol.messages import StateRequest
 from common.weight_only.modes import AS_IS, check_weights
 
 if TYPE_CHECKING:
-    from common.draft_models.noted import Worth
+    from common.draft_models.measured_acceptance import MeasuredAcceptance
     from common.drafters.load import DrafterConfig, DrafterFactory
 
 AUTO = "auto"
@@ -212,7 +212,7 @@ class DraftLoader:
         request = StateRequest(self.manifest.draft, deepest, self._state_dtype(), later=True)
         return lambda: DeepeningDrafter(best.make(), make_deepest(), request)
 
-    def _trials(self, measured: "Mapping[int, Worth]") -> Iterator[_Trial]:
+    def _trials(self, measured: "Mapping[int, MeasuredAcceptance]") -> Iterator[_Trial]:
         """Of each depth that fits into memory, the shallowest first. Raises TooLargeError if none does."""
         from client.drafting.needed_memory import TooLargeError
 
@@ -236,21 +236,21 @@ class DraftLoader:
                 continue
         return None
 
-    def worth(self) -> "dict[int, Worth]":
+    def worth(self) -> "dict[int, MeasuredAcceptance]":
         """By depth, as measured after training; empty where nothing was. Raises BundleError for impossible figures."""
         from common.models.errors import CheckpointError
         from common.models.source import CONFIG
 
         if not (self.bundle / CONFIG).is_file():
             return {}
-        from common.draft_models.noted import read_worth
+        from common.draft_models.measured_acceptance import read_measured_acceptance
 
         try:
-            return read_worth(self.bundle)
+            return read_measured_acceptance(self.bundle)
         except CheckpointError as error:
             raise self._fault_of_bundle(error) from error
 
-    def _try(self, layers: int, worth: "Worth") -> "_Trial":
+    def _try(self, layers: int, worth: "MeasuredAcceptance") -> "_Trial":
         make = self._load_named(layers)
         return _Trial(layers, worth, self._time(make), make)
 

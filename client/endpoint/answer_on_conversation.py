@@ -19,7 +19,7 @@ from client.endpoint.answer_parsers.pieces import ToolCall
 from client.endpoint.faults import FaultError, broken_off, refused, unreachable, wrong
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import Emit, StreamEmitter, TextForm
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener
 from client.private.draft_only import SPENT
@@ -160,7 +160,7 @@ async def to_its_end(
         with suppress(Exception):
             await asyncio.wait_for(working, _CANCEL_SECONDS)
         raise
-    except RefusedError as error:
+    except ServerRefusedError as error:
         if error.is_invalid:  # also where the server came back with lower limits
             raise wrong(None, str(error)) from error
         retry_after = math.ceil(error.retry_after) or _RETRY_SECONDS

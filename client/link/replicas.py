@@ -13,7 +13,7 @@ from random import random
 from types import TracebackType
 from typing import Self
 
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.dial import dial
 from client.link.stream import Access
 from common.address import Address
@@ -57,7 +57,7 @@ class Replica:
 async def describe(connection: Connection, seconds: float = DESCRIBE_S, model: str = "") -> ServerDescription:
     """The server's description of the target of that name, of its first if it is empty.
 
-    Raises MisuseError if there is no such target, RefusedError if the server speaks another version of the protocol,
+    Raises MisuseError if there is no such target, ServerRefusedError if the server speaks another protocol version,
     LinkError if it is absent, or says nothing for so many seconds."""
     try:
         description = await connection.describe(seconds, model)
@@ -66,7 +66,7 @@ async def describe(connection: Connection, seconds: float = DESCRIBE_S, model: s
     if model not in ("", description.model):  # a release that has one target, whatever it is asked for
         raise MisuseError(f"this server has no model '{plain(model)}'; choose from: {description.model}")
     if description.version != PROTOCOL_VERSION:
-        raise RefusedError(
+        raise ServerRefusedError(
             f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
             "upgrade the older of the two"
         )

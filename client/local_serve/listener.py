@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,9 @@ from client.local_serve.running import (
     withdraw,
 )
 from client.one_answer import answer, prompt_of
-from client.options.answers import AnswerRequest
+from client.options.answers import AnswerFlags
 from client.options.connection import Credentials
-from client.options.outages import OfflineRequest
+from client.options.outages import OfflineFlags
 from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line, waiting_line
 from client.text import Question
@@ -48,6 +48,9 @@ from common.programs.machine import AUTO_DEVICE
 from common.protocol.errors import OutriderError
 
 _REQUEST_S = 10.0  # a client sends its request within this time
+_COMPARED_APART = ("draft", "model", "stand_in")
+"""Fields of a `DraftChoice` of which not only equal ones fit what is loaded."""
+
 MakeDrafter = Callable[[], Any]
 
 
@@ -251,7 +254,7 @@ async def _answer(loaded: Loaded, question: _Question, connection: AsyncConnecti
 def _check(request: messages.ServeRequest, choice: DraftChoice, loaded: Loaded) -> AnswerOptions:
     """The options of the answer. Raises _DeclinedError, and LookupError, TypeError, AttributeError or OutriderError
     for fields that cannot be used."""
-    options = AnswerRequest(**request.answer).options(request.pace_draft_ms / 1000)
+    options = AnswerFlags(**request.answer).options(request.pace_draft_ms / 1000)
     _check_choice(choice, options, loaded)
     loaded.client.require_rule(options.rule)
     loaded.client.require_idle(options.idle)
@@ -263,7 +266,7 @@ def _question(client: Client, request: messages.ServeRequest, asked: Question, o
     return _Question(
         prompt_of(client, asked),
         options,
-        OfflineRequest(**request.offline).options(),
+        OfflineFlags(**request.offline).options(),
         is_shown=request.is_shown,
         is_live=request.is_live,
     )
@@ -283,8 +286,8 @@ def _check_choice(requested: DraftChoice, options: AnswerOptions, loaded: Loaded
     state = requested.state or own.state  # None is whatever the draft means
     device = own.device if requested.device == AUTO_DEVICE else requested.device
     same = replace(requested, draft=own.draft, threads=requested.threads or own.threads, state=state, device=device)
-    names = [f"--{name}" for name in ("device", "dtype", "threads", "layers", "state", "weights")]
-    other = [name for name in names if getattr(same, name[2:]) != getattr(own, name[2:])]
+    names = [each.name for each in fields(same) if each.name not in _COMPARED_APART]
+    other = [f"--{name}" for name in names if getattr(same, name) != getattr(own, name)]
     is_named = requested.draft is not None and not is_any
     drafts = [(each.kind(client.manifest), each.beside, each.other_bundles) for each in (requested, own)]
     if is_named and drafts[0] != drafts[1]:

@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class ServeRequest:
     """The first message of a client. `server` is the address of the server to ask. `credentials`, `answer`, `offline`
-    and `choice` are the fields of `Credentials` (paths apart from other values), `AnswerRequest`, `OfflineRequest` and
+    and `choice` are the fields of `Credentials` (paths apart from other values), `AnswerFlags`, `OfflineFlags` and
     `DraftChoice`. `question` are those of a `Question`, None for a chat; what follows is for `outrider run` alone.
     """
 

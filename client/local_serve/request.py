@@ -23,9 +23,9 @@ from common.cache import cache_directory
 from common.protocol.errors import MisuseError
 
 if TYPE_CHECKING:
-    from client.options.answers import AnswerRequest
+    from client.options.answers import AnswerFlags
     from client.options.connection import Credentials
-    from client.options.outages import OfflineRequest
+    from client.options.outages import OfflineFlags
     from client.text import Question
 
 _ACCEPT_S = 5.0  # for each reply before an answer begins; a slower `outrider serve` is not used
@@ -37,8 +37,8 @@ class RequestOptions:
     with."""
 
     credentials: "Credentials"
-    answer: "AnswerRequest"
-    offline: "OfflineRequest"
+    answer: "AnswerFlags"
+    offline: "OfflineFlags"
     choice: Mapping[str, str | int | None]
     pace_draft_ms: float = 0.0
 

@@ -79,7 +79,7 @@ _FRESH_SEED_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRequest:
+class AnswerFlags:
     """What is asked of an answer; each field is an option."""
 
     max_new_tokens: MaxNewTokens = 512
@@ -128,7 +128,7 @@ class AnswerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationRequest:
+class ConversationFlags:
     """What a conversation begins with; each field is an option."""
 
     system: System = ""

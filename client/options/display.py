@@ -12,7 +12,7 @@ Markdown = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenRequest:
+class ScreenFlags:
     """How answers are shown; each field is an option."""
 
     markdown: Markdown = True

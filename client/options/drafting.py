@@ -1,13 +1,17 @@
 """Which model is asked, and how its draft model is loaded and run on this machine."""
 
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from common.programs.command_line import one_of
 from common.programs.machine import MOST_THREADS
+
+if TYPE_CHECKING:
+    from client.drafting.draft_loader import DraftChoice
 
 
 def _model(context: typer.Context, given: str) -> str:
@@ -138,3 +142,26 @@ ViaServe = Annotated[
     bool,
     typer.Option("--via-serve/--no-via-serve", help="Use your running `outrider serve`, which has the models loaded."),
 ]
+
+
+@dataclass(frozen=True)
+class DraftFlags:
+    """How the draft model of a command is loaded and run."""
+
+    draft: Draft = None
+    device: Device = "cpu"
+    dtype: Dtype = "float32"
+    weights: WeightsMode = "as-is"
+    threads: Threads = 0
+    layers: Layers = None
+    state: StateDtype = None
+
+    def fields(self, model: str) -> dict[str, Any]:
+        """The fields of a `DraftChoice` for the target of this name."""
+        return {**asdict(self), "model": model}
+
+    def choice(self, model: str = "") -> "DraftChoice":
+        """Raises MisuseError for what cannot draft together, and for a mode or dtype that does not exist."""
+        from client.drafting.draft_loader import DraftChoice
+
+        return DraftChoice(**self.fields(model))

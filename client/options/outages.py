@@ -37,7 +37,7 @@ _KEEP, _VERIFY = "keep", "verify"
 
 
 @dataclass(frozen=True, slots=True)
-class OfflineRequest:
+class OfflineFlags:
     """What is to be done while the server is out of reach; each field is an option."""
 
     offline_limit: OfflineLimit = DEFAULT_LIMIT_TOKENS

@@ -70,7 +70,7 @@ class BlockDraft(nn.Module):
         self.weigh = nn.Linear(hidden + width, width)
         self.correct = nn.Linear(width, hidden, bias=False)
 
-    def look_ahead(
+    def predict_block(
         self,
         read: torch.Tensor,
         positions: torch.Tensor,

@@ -85,11 +85,11 @@ class DecoderLayer(nn.Module):
 
     def keys_values(self, source: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """`[B, K, S, D]` each, of `source [B, S, E]` at `positions [B, S]`."""
-        return self._keys_values(self.input_norm(source), self._turn(positions))
+        return self._keys_values(self.input_norm(source), self._rope(positions))
 
     def keys_values_as_is(self, source: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """As `keys_values`, without the input norm."""
-        return self._keys_values(source, self._turn(positions))
+        return self._keys_values(source, self._rope(positions))
 
     def forward(
         self,
@@ -121,9 +121,9 @@ class DecoderLayer(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """The first half of `attend`: attention with its residual."""
-        turn = self._turn(positions)
-        queries = turn(self.q_norm(_split(self.q_proj(normed), self.shape.head_dim)))
-        keys, values = self._keys_values(normed, turn) if keys_values is None else keys_values
+        rope = self._rope(positions)
+        queries = rope(self.q_norm(_split(self.q_proj(normed), self.shape.head_dim)))
+        keys, values = self._keys_values(normed, rope) if keys_values is None else keys_values
         mixed: torch.Tensor = x + self.o_proj(attention(queries, keys, values))
         return mixed
 
@@ -133,12 +133,12 @@ class DecoderLayer(nn.Module):
         out: torch.Tensor = x + self.down_proj(functional.silu(self.gate_proj(normed)) * self.up_proj(normed))
         return out
 
-    def _keys_values(self, normed: torch.Tensor, turn: "Turn") -> tuple[torch.Tensor, torch.Tensor]:
+    def _keys_values(self, normed: torch.Tensor, rope: "RotaryEmbedding") -> tuple[torch.Tensor, torch.Tensor]:
         dim = self.shape.head_dim
-        return turn(self.k_norm(_split(self.k_proj(normed), dim))), _split(self.v_proj(normed), dim)
+        return rope(self.k_norm(_split(self.k_proj(normed), dim))), _split(self.v_proj(normed), dim)
 
-    def _turn(self, positions: torch.Tensor) -> "Turn":
-        return Turn(positions, self.shape)
+    def _rope(self, positions: torch.Tensor) -> "RotaryEmbedding":
+        return RotaryEmbedding(positions, self.shape)
 
 
 class ResidualBlock(nn.Module):
@@ -173,8 +173,8 @@ class CrossAttention(nn.Module):
         keys_values: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
         """`[B, T, E]` from `x [B, T, E]` at `positions [B, T]`, over `keys_values`, `[B, K, S, D]` each."""
-        turn = Turn(positions, self.shape)
-        queries = turn(_split(self.q_proj(self.input_norm(x)), self.shape.head_dim))
+        rope = RotaryEmbedding(positions, self.shape)
+        queries = rope(_split(self.q_proj(self.input_norm(x)), self.shape.head_dim))
         out: torch.Tensor = x + self.o_proj(attention(queries, *keys_values))
         return out
 
@@ -217,7 +217,7 @@ def beside(others: tuple[torch.Tensor, torch.Tensor], attention: Attention) -> A
     return attend
 
 
-class Turn:
+class RotaryEmbedding:
     """Rotary positions (Su et al. 2021) in Llama's layout, of heads `[B, H, T, D]` at `positions [B, T]`."""
 
     def __init__(self, positions: torch.Tensor, shape: LayerShape):

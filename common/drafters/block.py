@@ -2,8 +2,8 @@
 
 from common.draft_models.block import load_block
 from common.drafters.block_network import BlockNetwork
+from common.drafters.level_and_block_drafter import LevelAndBlockDrafter
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
-from common.drafters.look_ahead import LookAheadDrafter
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
@@ -12,8 +12,8 @@ def load(config: DrafterConfig) -> DrafterFactory:
     tail = load_tail_for(draft, config, draft.config.trunk.layer.hidden)
     head = drafting_head(tail)
 
-    def make() -> LookAheadDrafter:
+    def make() -> LevelAndBlockDrafter:
         network = BlockNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS)
-        return LookAheadDrafter(network, config.expansion, config.ranking)
+        return LevelAndBlockDrafter(network, config.expansion, config.ranking)
 
     return make

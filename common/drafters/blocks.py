@@ -72,7 +72,7 @@ class Predicting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPosition:
     """Where the children of a node are proposed from: `path` are its tokens behind the block's anchor."""
 
     block: Block
@@ -101,16 +101,16 @@ class Blocks:
         """They were made for another ranking."""
         self._offers, self._rankings = {}, {}
 
-    def forget_unused(self, places: Mapping[int, Place]) -> None:
+    def forget_unused(self, places: Mapping[int, BlockPosition]) -> None:
         used = {place.block for place in places.values()}
         self._blocks = [block for block in self._blocks if block in used]
         self._offers = {key: offer for key, offer in self._offers.items() if key[0] in used}
         self._rankings = {block: ranking for block, ranking in self._rankings.items() if block in used}
 
-    def places(self, tokens: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Place]:
+    def places(self, tokens: Sequence[int], paths: Mapping[int, Path]) -> dict[int, BlockPosition]:
         """The freshest place of each node by id, as far as blocks reach. `paths`: from the root, behind `tokens`."""
         held = [(block, tuple(tokens[block.start :]), len(block.lead), block.length) for block in self._blocks]
-        found: dict[int, Place] = {}
+        found: dict[int, BlockPosition] = {}
         for id_, path in paths.items():
             for block, since, lead, length in held:
                 # By length first, for a tree has hundreds of nodes.
@@ -118,11 +118,11 @@ class Blocks:
                     continue
                 behind = since + path
                 if behind[:lead] == block.lead:
-                    found[id_] = Place(block, behind[lead:])
+                    found[id_] = BlockPosition(block, behind[lead:])
                     break
         return found
 
-    def most_worth(self, view: TreeView, places: Mapping[int, Place], ids: Collection[int]) -> int | None:
+    def most_worth(self, view: TreeView, places: Mapping[int, BlockPosition], ids: Collection[int]) -> int | None:
         """The node of `ids` at which a new block is worth most: likely to be reached, and far behind an anchor or
         computed before the newest draft state came. None where all is as good as it can be."""
         above = scores(view)
@@ -130,19 +130,19 @@ class Blocks:
         best = max(worth, key=worth.__getitem__)
         return best if worth[best] > 0 else None
 
-    def _age(self, place: Place | None) -> float:
+    def _age(self, place: BlockPosition | None) -> float:
         if place is None:
             return self._network.length
         return len(place.path) + (place.block.newest_state < self._network.newest_state)
 
-    def offer(self, place: Place) -> Any:
+    def offer(self, place: BlockPosition) -> Any:
         """What was offered at this place, None where nothing was."""
         return self._offers.get((place.block, place.path))
 
     def expand(
         self,
         view: TreeView,
-        places: Mapping[int, Place],
+        places: Mapping[int, BlockPosition],
         known: Mapping[int, Any],
         ranking: Ranking[Any],
         expansion: Expansion,
@@ -168,10 +168,12 @@ class Blocks:
                 nodes[id_] = NodeView(id_, each.parent, each.token, parent.position + 1, parent.logp + each.logp)
                 place = reached.get(each.parent)
                 if place is not None and len(place.path) + 1 < place.block.length:
-                    reached[id_] = Place(place.block, (*place.path, each.token))
+                    reached[id_] = BlockPosition(place.block, (*place.path, each.token))
             view = replace(view, nodes=tuple(each for each in nodes.values() if each is not root))
 
-    def offers(self, tokens: Sequence[int], places: Mapping[int, Place], ranking: Ranking[Any]) -> dict[int, Any]:
+    def offers(
+        self, tokens: Sequence[int], places: Mapping[int, BlockPosition], ranking: Ranking[Any]
+    ) -> dict[int, Any]:
         """What the ranking offers at each place."""
         missing = [place for place in places.values() if (place.block, place.path) not in self._offers]
         for block in {place.block: None for place in missing}:

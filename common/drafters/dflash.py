@@ -13,9 +13,9 @@ from torch import nn
 from common.codec import decode
 from common.draft_models.dflash import KIND, DflashDraft, load_dflash
 from common.draft_models.layers import beside, full_attention
+from common.drafters.block_drafter import BlockDrafter
 from common.drafters.blocks import Block, shortlist
 from common.drafters.load import DrafterConfig, DrafterFactory, drafting_head, load_tail_for
-from common.drafters.marginals import BlockDrafter
 from common.drafters.received import ReceivedKeyValues
 from common.models.decoder import CausalLm
 from common.protocol.draft_state import FUSED
@@ -77,7 +77,7 @@ class DflashNetwork:
             received.forget(keep)
 
     @torch.inference_mode()
-    def look_ahead(self, tokens: Sequence[int], path: Sequence[int]) -> Block:
+    def predict_block(self, tokens: Sequence[int], path: Sequence[int]) -> Block:
         """The block whose anchor is the end of the `path` behind the committed `tokens`."""
         end = len(tokens) + len(path)
         first = max(self.newest_state + 1, end - LEAD)

@@ -34,7 +34,7 @@ class Drafter(Protocol):
 
 
 @runtime_checkable
-class Judging(Protocol):
+class RescoringDrafter(Protocol):
     """A drafter that knows anew in each call how likely the tree's nodes are, whoever proposed them."""
 
     judged: TreeView

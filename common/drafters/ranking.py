@@ -78,10 +78,10 @@ def ranking_for(view: TreeView, children: int, columns: torch.Tensor | None, tru
     rule, sampling = view.rule, view.sampling
     processed = _Processed(Processors(sampling, view.prompt_length, view.constraint, columns), columns)
     if RULES[rule].grouped:
-        return Drawn(processed, sampling)
+        return SampledRanking(processed, sampling)
     if rule == "coupled" and sampling.temperature:
-        return Perturbed(processed, sampling, children, trust)
-    return Likeliest(processed, children)
+        return GumbelRanking(processed, sampling, children, trust)
+    return GreedyRanking(processed, children)
 
 
 class _Processed:
@@ -118,7 +118,7 @@ class Ranked:
     features: NDArray[np.float64] = field(default_factory=lambda: _NO_FEATURES)
 
 
-class Likeliest:
+class GreedyRanking:
     """By the draft's probability: for rules that take the likeliest token, or any that is likely enough."""
 
     def __init__(self, processed: _Processed, children: int):
@@ -126,8 +126,8 @@ class Likeliest:
         self._children = children
         self.needs_tokens = processed.needs_tokens
 
-    def over(self, columns: torch.Tensor) -> "Likeliest":
-        return Likeliest(self._processed.over(columns), self._children)
+    def over(self, columns: torch.Tensor) -> "GreedyRanking":
+        return GreedyRanking(self._processed.over(columns), self._children)
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, self._children)
@@ -143,7 +143,7 @@ class Likeliest:
         """Nothing is learnt."""
 
 
-class Perturbed(Likeliest):
+class GumbelRanking(GreedyRanking):
     """By the draft's probability and the noise with which the target will sample (`coupled`)."""
 
     def __init__(self, processed: _Processed, sampling: Sampling, children: int, trust: NoiseTrust):
@@ -151,8 +151,8 @@ class Perturbed(Likeliest):
         self._sampling = sampling
         self._trust = trust
 
-    def over(self, columns: torch.Tensor) -> "Perturbed":
-        return Perturbed(self._processed.over(columns), self._sampling, self._children, self._trust)
+    def over(self, columns: torch.Tensor) -> "GumbelRanking":
+        return GumbelRanking(self._processed.over(columns), self._sampling, self._children, self._trust)
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, _SHORTLIST)
@@ -173,7 +173,7 @@ class Perturbed(Likeliest):
             self._trust.learn(offer.features, int(committed[0]))
 
 
-class Drawn:
+class SampledRanking:
     """Groups of sampled siblings, which the target accepts or rejects by the distribution that they came from."""
 
     def __init__(self, processed: _Processed, sampling: Sampling):
@@ -183,8 +183,8 @@ class Drawn:
         self._random = random.Random()
         self.needs_tokens = processed.needs_tokens
 
-    def over(self, columns: torch.Tensor) -> "Drawn":
-        return Drawn(self._processed.over(columns), self._sampling)
+    def over(self, columns: torch.Tensor) -> "SampledRanking":
+        return SampledRanking(self._processed.over(columns), self._sampling)
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
         tokens, logps = self._processed.top(logits, before, DRAWN_FROM if self._sampling.temperature else 1)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from common.drafters.best_first import Expansion
-from common.drafters.drafter import Drafter, Judging
+from common.drafters.drafter import Drafter, RescoringDrafter
 from common.drafters.owed import OwedStates
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -44,5 +44,5 @@ class StandInDrafter:
         chosen = self._main if stand_in is None else stand_in
         chosen.expansion = self.expansion
         proposals = chosen.draft(view, self._owed.take(chosen))
-        self.judged = chosen.judged if isinstance(chosen, Judging) else view
+        self.judged = chosen.judged if isinstance(chosen, RescoringDrafter) else view
         return proposals

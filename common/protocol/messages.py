@@ -31,7 +31,7 @@ class FailureCode(StrEnum):
     OVERLOADED = "overloaded"  # no room for the session now
     MEMORY = "memory"  # the device has no memory for a pass of this session, even alone
     QUOTA = "quota"  # this client has used up its share for now
-    DRAINING = "draining"  # the server is going away
+    DRAINING = "draining"  # the server takes no new sessions and ends
     INTERNAL = "internal"  # the server's own fault
 
 

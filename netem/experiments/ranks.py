@@ -29,7 +29,7 @@ from netem.virtual.server import VirtualServer
 from server.models.draft_models import load_exporters
 from server.passes.target import Target, load_target
 from server.ranks.lead import Lead
-from server.ranks.place import Place
+from server.ranks.place import RankInfo
 
 RANKS = 2
 PROMPTS, QUICK_PROMPTS = 204, 12
@@ -89,7 +89,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     advance("one process", 0.0)
     # In a thread: the virtual clock has an event loop of its own.
     one = await asyncio.to_thread(_measure, request, count, load_target, advance, 0.0)
-    with closing(Lead(Place(ranks=RANKS, local=RANKS))) as lead:
+    with closing(Lead(RankInfo(ranks=RANKS, local=RANKS))) as lead:
         divided = await asyncio.to_thread(_measure, request, count, lead.load_target, advance, 0.4)
     return make_report(one, divided)
 

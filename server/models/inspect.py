@@ -21,7 +21,7 @@ from common.draft_models.directory import (
     read_draft_kind,
 )
 from common.draft_models.layouts import LAYOUTS, recognise
-from common.draft_models.noted import TRIMMED_KEY, read_worth
+from common.draft_models.measured_acceptance import TRIMMED_KEY, read_measured_acceptance
 from common.draft_models.state_codec import StateCodec, codec_of
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.models.errors import CheckpointError
@@ -93,7 +93,7 @@ def inspect_draft(draft: str) -> DraftReport:
         facts=facts,
         tensors=tensors,
         target=_named_target(config),
-        accept_lengths={depth: each.accept_length for depth, each in read_worth(directory).items()},
+        accept_lengths={depth: each.accept_length for depth, each in read_measured_acceptance(directory).items()},
         trimmed_from=str(config[TRIMMED_KEY]) if TRIMMED_KEY in config else None,
         codec=codec_of(config),
     )

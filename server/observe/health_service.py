@@ -18,7 +18,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     def __init__(self) -> None:
         self._going_away = asyncio.Event()
 
-    def go_away(self) -> None:
+    def set_draining(self) -> None:
         """Every watcher gets NOT_SERVING, and its call ends."""
         self._going_away.set()
 

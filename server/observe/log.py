@@ -19,8 +19,8 @@ from server.events import (
     LeaseEnded,
     SessionOpened,
     SessionRefused,
+    StreamDisconnected,
     StreamFailed,
-    StreamLeft,
     TokensCommitted,
 )
 
@@ -29,7 +29,7 @@ _EVENTS: dict[type, str] = {
     AnswerFinished: "answer finished",
     SessionRefused: "session refused",
     StreamFailed: "session failed",
-    StreamLeft: "stream left",
+    StreamDisconnected: "stream left",
     LeaseEnded: "lease ended",
     DrainingBegan: "draining",
     CallsRefused: "calls refused",

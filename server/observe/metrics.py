@@ -38,7 +38,7 @@ _VLLM_REASONS = {FinishReason.CANCELLED: "abort"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricsSnapshot:
     """What a server counts and holds at one moment."""
 
     counters: Mapping[str, Any]
@@ -50,9 +50,9 @@ class Reading:
     server_drafters: int
 
 
-def read(sessions: Sessions, now: float) -> Reading:
+def read(sessions: Sessions, now: float) -> MetricsSnapshot:
     """To be called where sessions are served, with the time on their clock."""
-    return Reading(
+    return MetricsSnapshot(
         counters=sessions.counters.summary(),
         sessions=len(sessions),
         on_lease=sessions.away,
@@ -115,7 +115,7 @@ class Metrics:
 
         return handle_event
 
-    def add_counted(self, model: str, reading: Callable[[], Reading]) -> None:
+    def add_counted(self, model: str, reading: Callable[[], MetricsSnapshot]) -> None:
         """`reading` may be called from any thread."""
         self._counted.readings[model] = reading
 
@@ -126,7 +126,7 @@ class Metrics:
 
 class _Counted(Collector):
     def __init__(self) -> None:
-        self.readings: dict[str, Callable[[], Reading]] = {}
+        self.readings: dict[str, Callable[[], MetricsSnapshot]] = {}
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
@@ -163,7 +163,7 @@ class _Calls(Collector):
         yield from (held, refused)
 
 
-def _gauges(reading: Reading) -> list[tuple[str, str, float]]:
+def _gauges(reading: MetricsSnapshot) -> list[tuple[str, str, float]]:
     return [
         ("vllm:num_requests_running", "Answers that passes work on.", reading.answers.running),
         ("vllm:num_requests_waiting", "Answers that no pass has worked on yet.", reading.answers.waiting),

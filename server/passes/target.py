@@ -33,7 +33,7 @@ from server.fault_isolation import FatalError, describe_error
 from server.models.memory_needed import check_memory
 from server.models.state_needs import StateNeeds
 from server.passes.batch import ChosenTokens, PassOutcome
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 
 _log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def _fault_of(error: Exception) -> PeerError:
         # Of a CPU, of cuBLAS and of other devices.
         is_out_of_memory |= any(sign in str(error) for sign in _OUT_OF_MEMORY)
     if is_out_of_memory:
-        return RefusalError(RefusalReason.MEMORY, _NO_MEMORY, _MEMORY_RETRY_S)
+        return AdmissionRefusedError(RefusalReason.MEMORY, _NO_MEMORY, _MEMORY_RETRY_S)
     return PeerError(_FAILED, FailureCode.INTERNAL)
 
 

@@ -18,10 +18,10 @@ from server.fault_isolation import describe_error
 from server.passes.target import load_target
 from server.ranks.commands import Beat, Load, Move, Read, Run, Serve, Stop, decode
 from server.ranks.group import Group, RanksBrokenError
-from server.ranks.place import Place, find_place
+from server.ranks.place import RankInfo, find_place
 
 
-def follow(place: Place, device: str, store: str = "") -> NoReturn:
+def follow(place: RankInfo, device: str, store: str = "") -> NoReturn:
     """Joins the ranks at `store`, or where torchrun says, executes commands, and exits."""
     # These go to all ranks of a terminal or a unit. Rank 0 drains first.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.distributed import distributed_c10d
 
 from server.fault_isolation import FatalError
-from server.ranks.place import Place
+from server.ranks.place import RankInfo
 
 LOADING_S = 1800.0
 """How long a rank waits for another one while targets are loaded: disks and downloads differ."""
@@ -35,7 +35,7 @@ class RanksBrokenError(FatalError):
 class Group:
     """Raises RanksBrokenError wherever another rank cannot be reached in time. A process has one until it ends."""
 
-    def __init__(self, place: Place, device: str, store: str = ""):
+    def __init__(self, place: RankInfo, device: str, store: str = ""):
         """Waits for all ranks. They meet at the file `store`, or where torchrun says."""
         self.rank, self.ranks = place.rank, place.ranks
         backend = "gloo" if device == "cpu" else f"cpu:gloo,{device}:nccl"

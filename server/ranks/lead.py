@@ -33,7 +33,7 @@ from server.passes.target import Target, load_target
 from server.ranks.commands import Beat, Command, Load, Move, Read, Run, Serve, Stop, encode
 from server.ranks.group import SILENCE_S, Group, RanksBrokenError
 from server.ranks.launch import ChildRanks
-from server.ranks.place import Place, check_devices
+from server.ranks.place import RankInfo, check_devices
 
 _BEAT_S = 1.0
 _EXPLAINED_S = 2.0
@@ -58,7 +58,9 @@ class StartedRanks(Protocol):
 class Lead:
     """Tells one command at a time, and executes it meanwhile: all ranks run the same commands in the same order."""
 
-    def __init__(self, place: Place, start: Callable[[int, str, Callable[[str], object]], StartedRanks] = ChildRanks):
+    def __init__(
+        self, place: RankInfo, start: Callable[[int, str, Callable[[str], object]], StartedRanks] = ChildRanks
+    ):
         """The other ranks are started by `start`, or waited for, when there is something to load."""
         self._place = place
         self._start = start

@@ -11,7 +11,7 @@ RANK, RANKS, LOCAL_RANK, LOCAL_RANKS = "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCA
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankInfo:
     """`rank` of `ranks`, of which `local` are on this machine. `is_launched`: by torchrun, which also says in the
     environment where the ranks meet."""
 
@@ -21,23 +21,23 @@ class Place:
     is_launched: bool = False
 
 
-ALONE = Place()
+ALONE = RankInfo()
 
 
-def find_place(asked: int | None, environment: Mapping[str, str]) -> Place:
+def find_place(asked: int | None, environment: Mapping[str, str]) -> RankInfo:
     """By --tensor-parallel, `asked`, or by torchrun. Raises MisuseError where they contradict each other."""
     if RANK not in environment or RANKS not in environment:
-        return Place(ranks=asked or 1, local=asked or 1)
+        return RankInfo(ranks=asked or 1, local=asked or 1)
     ranks = int(environment[RANKS])
     if asked is not None and asked != ranks:
         raise MisuseError(
             f"torchrun started {counted(ranks, 'process')}, but --tensor-parallel says {asked}; leave out "
             "--tensor-parallel"
         )
-    return Place(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)
+    return RankInfo(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)
 
 
-def check_devices(place: Place, device: str, gpus: int) -> None:
+def check_devices(place: RankInfo, device: str, gpus: int) -> None:
     """Raises MisuseError for more ranks than the `gpus` of this machine; a CPU takes any number."""
     if device not in ("cpu", "cuda"):
         raise MisuseError(

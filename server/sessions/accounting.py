@@ -10,7 +10,7 @@ from common.protocol.messages import Commit, FailureCode, Finished, FromServer
 from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
 from server import events
 from server.events import EventListener
-from server.refusal import RefusalError
+from server.refusal import AdmissionRefusedError
 from server.sessions.counters import Counters
 from server.sessions.entry import AnswerMeter, MessageSink, SessionEntry
 from server.sessions.quotas import Quotas
@@ -96,22 +96,24 @@ class Accounting:
                 entry.meter = None
                 self._finished(entry, meter, reply, now)
 
-    def refused(self, session: str, client: str, error: RefusalError) -> None:
+    def refused(self, session: str, client: str, error: AdmissionRefusedError) -> None:
         self.counters.failures += 1
         self.counters.refused[error.reason] = self.counters.refused.get(error.reason, 0) + 1
         self._on_event(events.SessionRefused(events.short_id(session), client, error.reason, error.retry_after))
 
-    def failed(self, listener: MessageSink, entry: SessionEntry | None, code: FailureCode) -> None:
+    def failed(self, sink: MessageSink, entry: SessionEntry | None, code: FailureCode) -> None:
         """A stream ends with a fault; `entry` is None where it had no session."""
         self.counters.failures += 1
         self.counters.failed[code] = self.counters.failed.get(code, 0) + 1
         session = "" if entry is None else entry.session.id
         tokens = entry.meter.tokens if entry is not None and entry.meter is not None else 0
-        self._on_event(events.StreamFailed(events.short_id(session), listener.client, code, tokens))
+        self._on_event(events.StreamFailed(events.short_id(session), sink.client, code, tokens))
 
     def left(self, entry: SessionEntry, kept_seconds: float = 0.0) -> None:
         running = entry.is_running
-        self._on_event(events.StreamLeft(events.short_id(entry.session.id), entry.client, kept_seconds, running))
+        self._on_event(
+            events.StreamDisconnected(events.short_id(entry.session.id), entry.client, kept_seconds, running)
+        )
 
     def forgotten(self, entry: SessionEntry) -> None:
         self._on_event(events.LeaseEnded(events.short_id(entry.session.id), entry.client))

@@ -12,7 +12,7 @@ from common.counted import counted
 from common.protocol.messages import Settings
 from server.passes.scheduler import max_decoding_sessions
 from server.passes.sequence import counted_twice
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.entry import SessionEntry
 from server.sessions.quotas import Quotas
 from server.sessions.retry_after import RetryAfterEstimator
@@ -55,7 +55,7 @@ class Admission:
     def session_to_evict(self, client: str, entries: Collection[SessionEntry], now: float) -> SessionEntry | None:
         """The session to evict for one more session of that client, None where there is room.
 
-        Raises RefusalError where none can be evicted.
+        Raises AdmissionRefusedError where none can be evicted.
         """
         own = [entry for entry in entries if entry.client == client]
         held = len(own) + self._quotas.sessions_elsewhere(client)
@@ -72,7 +72,7 @@ class Admission:
         if idle is None and reason is RefusalReason.SESSIONS:
             idle = next(iter(_waiting(rivals, now)), None)
         if idle is None:
-            raise RefusalError(reason, sentence, self._wait(len(entries), now))
+            raise AdmissionRefusedError(reason, sentence, self._wait(len(entries), now))
         return idle
 
     def evicted_for_answer(
@@ -80,7 +80,7 @@ class Admission:
     ) -> list[SessionEntry]:
         """The sessions that are evicted for an answer to that prompt, beside those that are `running`; most often none.
 
-        Raises RefusalError where the client's quota is used up, and where there is no room.
+        Raises AdmissionRefusedError where the client's quota is used up, and where there is no room.
         """
         self._quotas.check(client, now)
         # A client that was refused may come back on another session: it is known by what it asks.
@@ -107,7 +107,7 @@ class Admission:
             self._line.refused(who, need, wait, now)
             size = f"a prompt of {counted(len(prompt), 'token')}"
             sentence = f"the server's cache has no room for {size}; try again later or shorten it"
-            raise RefusalError(RefusalReason.CACHE, sentence, wait)
+            raise AdmissionRefusedError(RefusalReason.CACHE, sentence, wait)
         self._line.served(who)
         return evicted
 
@@ -123,9 +123,9 @@ class Admission:
             raise self._running_refusal(len(running), now)
         return evicted
 
-    def _running_refusal(self, running: int, now: float) -> RefusalError:
+    def _running_refusal(self, running: int, now: float) -> AdmissionRefusedError:
         sentence = f"the server is busy with {counted(running, 'answer')}; try again later"
-        return RefusalError(RefusalReason.RUNNING, sentence, self._wait(running, now))
+        return AdmissionRefusedError(RefusalReason.RUNNING, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:
         return self._retry_after.retry_after_s(running, now)

@@ -13,7 +13,7 @@ from server.events import TokensCommitted
 from server.passes.scheduler import Demand
 from server.passes.sequence import HeldSequence
 from server.passes.server_drafting import ServerDrafter
-from server.refusal import RefusalError
+from server.refusal import AdmissionRefusedError
 from server.sessions.computed_tokens import ComputedTokens
 from server.sessions.late_frames import LateFrames
 
@@ -71,7 +71,7 @@ class AnswerMeter:
 class SessionEntry:
     session: ServerSession
     sequence: HeldSequence
-    listener: MessageSink
+    sink: MessageSink
     served: int  # the number of the last pass that it took part in
     state_request: StateRequest | None  # the draft state that it is sent
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
@@ -92,7 +92,7 @@ class SessionEntry:
 
     @property
     def client(self) -> str:
-        return self.listener.client
+        return self.sink.client
 
     @property
     def key(self) -> SessionKey:
@@ -147,7 +147,7 @@ class SessionEntry:
     def is_running(self) -> bool:
         return self.session.state is not ServerState.FINISHED
 
-    def out_of_memory(self, tokens: int, refusal: RefusalError, now: float) -> PeerError | None:
+    def out_of_memory(self, tokens: int, refusal: AdmissionRefusedError, now: float) -> PeerError | None:
         """The device had no memory for a pass of so many of its tokens. What ends its stream; None where it is given
         half as many first. A session for which there is none for a single token, twice in a row, ends for good."""
         was_told, self.most_tokens = self.most_tokens == 0, tokens // 2

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Quotas:
         return math.inf if allowance is None or allowance.max_sessions is None else allowance.max_sessions
 
     def check(self, client: str, now: float) -> None:
-        """Raises RefusalError where the client may not begin an answer now."""
+        """Raises AdmissionRefusedError where the client may not begin an answer now."""
         requests, tokens = self._requests.get(client), self._tokens.get(client)
         if requests is not None and (wait := requests.wait(now)):
             limit = self._allowances[client].requests_per_minute
@@ -138,5 +138,5 @@ def _buckets(limits: Mapping[str, int | None]) -> dict[str, Bucket]:
     return {name: Bucket(limit) for name, limit in limits.items() if limit is not None}
 
 
-def _used_up(reason: RefusalReason, client: str, what: str, wait: float) -> RefusalError:
-    return RefusalError(reason, f"'{client}' has used up its {what}; come back in {math.ceil(wait)} s", wait)
+def _used_up(reason: RefusalReason, client: str, what: str, wait: float) -> AdmissionRefusedError:
+    return AdmissionRefusedError(reason, f"'{client}' has used up its {what}; come back in {math.ceil(wait)} s", wait)

@@ -14,7 +14,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.scheduled_tokens import Replies
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
-from server.refusal import RefusalError
+from server.refusal import AdmissionRefusedError
 from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
 from server.sessions.entry import MessageSink, SessionEntry, SessionKey
@@ -47,15 +47,15 @@ class SessionRegistry:
         self._peers = [] if peers is None else peers
         self._peers.append(self)
         self._entries: dict[SessionKey, SessionEntry] = {}
-        self._by_listener: dict[MessageSink, SessionEntry] = {}
+        self._by_sink: dict[MessageSink, SessionEntry] = {}
 
     @property
     def entries(self) -> Collection[SessionEntry]:
         """Sessions with a stream."""
         return self._entries.values()
 
-    def entry_of(self, listener: MessageSink) -> SessionEntry | None:
-        return self._by_listener.get(listener)
+    def entry_of(self, sink: MessageSink) -> SessionEntry | None:
+        return self._by_sink.get(sink)
 
     def is_connected(self, entry: SessionEntry) -> bool:
         return self._entries.get(entry.key) is entry
@@ -73,66 +73,67 @@ class SessionRegistry:
     # Sessions that come.
 
     @contextmanager
-    def preparing(self, listener: MessageSink, message: Open | Extend, now: float) -> Iterator[None]:
-        """Costly work that a request needs before it is received. Raises RefusalError where the client has used up its
-        quota, unless its answer merely goes on. Work that fails counts as a request, so that a quota bounds it."""
-        key = listener.client, message.session if isinstance(message, Open) else ""
+    def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> Iterator[None]:
+        """Costly work that a request needs before it is received. Raises AdmissionRefusedError where the client has
+        used up its quota, unless its answer merely goes on. Work that fails counts as a request, so that a quota
+        bounds it."""
+        key = sink.client, message.session if isinstance(message, Open) else ""
         known = self._entries.get(key) or self.leases.find(key)
         if known is None or not isinstance(message, Open) or not known.session.resumes(message):
             try:
-                self._quotas.check(listener.client, now)
-            except RefusalError as error:
-                self._accounting.refused(key[1], listener.client, error)
+                self._quotas.check(sink.client, now)
+            except AdmissionRefusedError as error:
+                self._accounting.refused(key[1], sink.client, error)
                 raise
         try:
             yield
         except BaseException:
-            self._quotas.requested(listener.client, now)
+            self._quotas.requested(sink.client, now)
             raise
 
-    def open(self, listener: MessageSink, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
+    def open(self, sink: MessageSink, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
         of that number.
 
-        Raises PeerError for an invalid Open, and RefusalError where it cannot be served now.
+        Raises PeerError for an invalid Open, and AdmissionRefusedError where it cannot be served now.
         """
-        key = listener.client, opened.session
+        key = sink.client, opened.session
         entry, is_new = self._entries.get(key), False
         if entry is not None:
             self._evict_all(self._evicted_for_reopening(entry, opened, now), now)
-            replies = self._reopen(entry, listener, opened, now)
+            replies = self._reopen(entry, sink, opened, now)
         elif (entry := self.leases.take(key)) is not None:
-            replies = self._resume(entry, listener, opened, now)
+            replies = self._resume(entry, sink, opened, now)
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)
             replies = session.opening_replies()
             running = self._running()
-            evicted = self._admission.evicted_for_answer(listener.client, opened.tokens, opened.settings, running, now)
-            self._free_session(listener.client, evicted, now)
+            evicted = self._admission.evicted_for_answer(sink.client, opened.tokens, opened.settings, running, now)
+            self._free_session(sink.client, evicted, now)
             sequence = self._prefixes.new_sequence(key)
-            entry, is_new = SessionEntry(session, sequence, listener, served, opened.state), True
+            entry, is_new = SessionEntry(session, sequence, sink, served, opened.state), True
             self._entries[key] = entry
             self._accounting.answer_began(entry, len(opened.tokens), now)
         entry.active, entry.awaits_first_pass = now, True
-        self._by_listener[listener] = entry
+        self._by_sink[sink] = entry
         self._accounting.opened(entry, resumed=not is_new)
         return entry, replies
 
     def admit_next_turn(self, entry: SessionEntry, extend: Extend, now: float) -> None:
         """Evicts others for the session's next answer where needed. Raises PeerError for an invalid Extend, and
-        RefusalError where there is no room."""
+        AdmissionRefusedError where there is no room."""
         tokens = entry.session.prompt_of(extend)
         running = self._running(besides=entry)
         evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
         self._evict_all(evicted, now)
 
-    def _resume(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
+    def _resume(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         try:
             evicted = self._admission.evicted_for_return(self._running(), now) if entry.is_running else []
             evicted += self._evicted_for_reopening(entry, opened, now, evicted)
-            self._free_session(listener.client, evicted, now)
-            replies = self._reopen(entry, listener, opened, now)
-        except RefusalError:
+            self._free_session(sink.client, evicted, now)
+            replies = self._reopen(entry, sink, opened, now)
+        except AdmissionRefusedError:
             self.leases.add(entry, now)
             raise
         except Exception:
@@ -146,7 +147,7 @@ class SessionRegistry:
     ) -> list[SessionEntry]:
         """The sessions to evict, beside those that are `leaving`, where an Open begins another answer.
 
-        Raises PeerError for an invalid Open, and RefusalError where there is no room for the answer.
+        Raises PeerError for an invalid Open, and AdmissionRefusedError where there is no room for the answer.
         """
         check_open(opened, self._terms)
         if entry.session.resumes(opened):
@@ -154,7 +155,7 @@ class SessionRegistry:
         running = [each for each in self._running(besides=entry) if each not in leaving]
         return self._admission.evicted_for_answer(entry.client, opened.tokens, opened.settings, running, now)
 
-    def _reopen(self, entry: SessionEntry, listener: MessageSink, opened: Open, now: float) -> Replies:
+    def _reopen(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.
 
         Raises PeerError, and changes nothing, where the session cannot go on there.
@@ -164,8 +165,8 @@ class SessionRegistry:
         if opened.state != entry.state_request or not resumes:
             # The client has another draft model, or in the new tree ids mean other nodes than the drafter knows.
             entry.state_request, entry.drafter = opened.state, None
-        older, entry.listener, entry.half_closed = entry.listener, listener, False
-        self._by_listener.pop(older, None)
+        older, entry.sink, entry.half_closed = entry.sink, sink, False
+        self._by_sink.pop(older, None)
         older.end()
         if not resumes:
             self._accounting.answer_began(entry, len(opened.tokens) - known, now)
@@ -174,7 +175,7 @@ class SessionRegistry:
     def _free_session(self, client: str, leaving: Collection[SessionEntry], now: float) -> None:
         """Evicts those that are `leaving`, and makes room for one more session of that client.
 
-        Raises RefusalError where there is none, and evicts nobody.
+        Raises AdmissionRefusedError where there is none, and evicts nobody.
         """
         everywhere = [entry for registry in self._peers for entry in registry.entries if entry not in leaving]
         entry = self._admission.session_to_evict(client, everywhere, now)
@@ -197,7 +198,7 @@ class SessionRegistry:
             return
         self._accounting.left(entry)
         self.drop(entry)
-        entry.listener.end()
+        entry.sink.end()
 
     def _running(self, besides: SessionEntry | None = None) -> list[SessionEntry]:
         return [each for each in self.entries if each.is_running and each is not besides]
@@ -232,7 +233,7 @@ class SessionRegistry:
 
     def _evict(self, entry: SessionEntry, now: float) -> None:
         self.disconnect(entry, now)
-        entry.listener.end()
+        entry.sink.end()
 
     def _waits_until(self, entry: SessionEntry) -> float:
         return entry.active + (self._limits.lease_seconds or math.inf)
@@ -243,4 +244,4 @@ class SessionRegistry:
 
     def _remove(self, entry: SessionEntry) -> None:
         del self._entries[entry.key]
-        del self._by_listener[entry.listener]
+        del self._by_sink[entry.sink]

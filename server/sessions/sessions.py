@@ -1,6 +1,6 @@
 """All sessions of this server and the K/V slots they hold: what clients send, what the next pass computes, its results.
 
-No asyncio, grpc, torch or clock: time is an argument in seconds, messages go to a listener, and the caller of `plan`
+No asyncio, grpc, torch or clock: time is an argument in seconds, messages go to a sink, and the caller of `plan`
 runs the pass and then calls `complete`. Passes do not overlap, so a slot that is freed during a pass is written only
 after it.
 """
@@ -21,7 +21,7 @@ from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, Probabilities, schedule
 from server.passes.server_drafting import DraftedLevel, LevelScheduler, ServerDraftTask
 from server.passes.state_export import StateExport, claim_exports
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.accounting import Accounting, AnswerCounts, count_answers
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
@@ -95,60 +95,62 @@ class Sessions:
 
     # Frames and streams of clients.
 
-    def receive(self, listener: MessageSink, message: FromClient, now: float) -> None:
+    def receive(self, sink: MessageSink, message: FromClient, now: float) -> None:
         """Raises PeerError where the client breaks the protocol or asks for something impossible; see `fail`.
 
         Frames of a stream that has ended are ignored.
         """
-        if listener.ended:
+        if sink.ended:
             return
-        entry = self._registry.entry_of(listener)
+        entry = self._registry.entry_of(sink)
         try:
             if entry is not None:
                 self._hear(entry, message, now)
             elif not isinstance(message, Open):
                 raise PeerError("the first frame of a stream must be Open")
             elif self._draining:
-                raise RefusalError(RefusalReason.DRAINING, "the server is going away; try another or come back later")
+                raise AdmissionRefusedError(
+                    RefusalReason.DRAINING, "the server is draining; try another or come back later"
+                )
             else:
-                entry, replies = self._registry.open(listener, message, self._pass, now)
+                entry, replies = self._registry.open(sink, message, self._pass, now)
                 self._deliver(entry, replies, now)
-        except RefusalError as error:
+        except AdmissionRefusedError as error:
             session = message.session if isinstance(message, Open) else entry.session.id if entry else ""
-            self._accounting.refused(session, listener.client, error)
+            self._accounting.refused(session, sink.client, error)
             raise
 
-    def half_close(self, listener: MessageSink, now: float) -> None:
+    def half_close(self, sink: MessageSink, now: float) -> None:
         """The client has closed its side of the stream: its answer goes on to its end, and the stream ends with it.
 
         A broken connection looks the same at first, and `leave` may follow at once or much later. Therefore both are
         treated alike, and the session goes on lease either way.
         """
-        entry = self._registry.entry_of(listener)
+        entry = self._registry.entry_of(sink)
         if entry is None:
-            listener.end()
+            sink.end()
         else:
             entry.half_closed = True
             self._end_stream_if_over(entry, now)
 
-    def leave(self, listener: MessageSink, now: float) -> None:
+    def leave(self, sink: MessageSink, now: float) -> None:
         """The stream is gone. Its session, if it has one, goes on lease."""
-        entry = self._registry.entry_of(listener)
+        entry = self._registry.entry_of(sink)
         if entry is not None:
             self._registry.disconnect(entry, now)
 
-    def fail(self, listener: MessageSink, error: PeerError) -> None:
+    def fail(self, sink: MessageSink, error: PeerError) -> None:
         """Ends one stream with an error, and its session, if it has one. After a refusal the session goes on lease."""
-        entry = self._registry.entry_of(listener)
-        was_turned_away = isinstance(error, RefusalError)
+        entry = self._registry.entry_of(sink)
+        was_turned_away = isinstance(error, AdmissionRefusedError)
         if not was_turned_away:
-            self._accounting.failed(listener, entry, error.code)
+            self._accounting.failed(sink, entry, error.code)
         if entry is not None and was_turned_away:
             self._registry.put_on_lease(entry, entry.active)
         elif entry is not None:
             self._registry.drop(entry)
-        listener.put(Failed(error.code, str(error), error.retry_after))
-        listener.end()
+        sink.put(Failed(error.code, str(error), error.retry_after))
+        sink.end()
 
     # The server stops.
 
@@ -162,7 +164,7 @@ class Sessions:
 
     def fail_all(self, error: PeerError) -> None:
         for entry in list(self._registry.entries):
-            self.fail(entry.listener, error)
+            self.fail(entry.sink, error)
 
     # Passes.
 
@@ -218,16 +220,18 @@ class Sessions:
         isolation = self._isolation("after its pass")
         for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
             entry.in_pass, kept = False, 0
-            outcome = entry.out_of_memory(len(scheduled), told, now) if isinstance(told, RefusalError) else told
+            outcome = (
+                entry.out_of_memory(len(scheduled), told, now) if isinstance(told, AdmissionRefusedError) else told
+            )
             with isolation(entry):
                 result: PassResult | None = None
                 try:
                     if isinstance(outcome, PeerError):
                         # On lease it stays: the next pass will fail for it again, and then its client may be back.
                         if self._registry.is_connected(entry):
-                            if isinstance(outcome, RefusalError):
+                            if isinstance(outcome, AdmissionRefusedError):
                                 self._accounting.refused(entry.session.id, entry.client, outcome)
-                            self.fail(entry.listener, outcome)
+                            self.fail(entry.sink, outcome)
                     elif outcome is not None and self._registry.holds(entry):
                         entry.pass_fitted()
                         result = entry.session.complete(scheduled, outcome.tokens, now, outcome.logprobs)
@@ -341,7 +345,7 @@ class Sessions:
 
     def _preempt(self, entry: SessionEntry) -> None:
         self.counters.preempted += 1
-        self.fail(entry.listener, PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED))
+        self.fail(entry.sink, PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED))
 
     def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
         """The tokens of each due session in the next pass."""
@@ -365,13 +369,13 @@ class Sessions:
         is_here = self._registry.is_connected(entry)
         if is_here:
             for reply in replies:
-                entry.listener.put(reply)
+                entry.sink.put(reply)
         self._accounting.delivered(entry, replies, now)
         if not is_here:
             return  # on lease: its session repeats what was computed meanwhile when its client is back
-        if entry.listener.ended:
+        if entry.sink.ended:
             # The client does not read. Waiting messages were dropped, so the answer cannot go on.
-            self._accounting.failed(entry.listener, entry, FailureCode.OVERLOADED)
+            self._accounting.failed(entry.sink, entry, FailureCode.OVERLOADED)
             self._registry.drop(entry)
         else:
             self._end_stream_if_over(entry, now)
@@ -381,17 +385,17 @@ class Sessions:
         if not entry.is_running:
             if self._draining or entry.half_closed:
                 self._registry.disconnect(entry, now)
-                entry.listener.end()
+                entry.sink.end()
         elif entry.half_closed and entry.session.waits_for_its_client:
             self._registry.disconnect(entry, now)
             # For a client that closed its side on purpose; on a broken connection nobody reads it.
             sentence = "the answer cannot go on without acknowledgements, but the client has closed its side"
-            entry.listener.put(Failed(FailureCode.PROTOCOL, sentence))
-            entry.listener.end()
+            entry.sink.put(Failed(FailureCode.PROTOCOL, sentence))
+            entry.sink.end()
 
     def _fail_internally(self, entry: SessionEntry) -> None:
         if self._registry.is_connected(entry):
             error = PeerError("the server could not compute this answer; try again", FailureCode.INTERNAL)
-            self.fail(entry.listener, error)
+            self.fail(entry.sink, error)
         elif self._registry.leases.holds(entry):
             self._registry.leases.drop(entry)

@@ -14,12 +14,12 @@ from common.address import Address, parse_destination
 from common.programs.configuration_file import options_of
 from common.protocol.errors import MisuseError
 from server.cli_options import (
-    AccessRequest,
-    FleetRequest,
-    ReplicasRequest,
-    ReportRequest,
-    SessionRequest,
-    TargetsRequest,
+    AccessFlags,
+    FleetFlags,
+    ReplicasFlags,
+    ReportFlags,
+    SessionFlags,
+    TargetsFlags,
 )
 from server.options import ReportOptions, parse_replicas
 from server.passes.scheduler import max_decoding_sessions
@@ -47,24 +47,24 @@ class SupervisorOptions:
 
 def supervisor_options(
     context: typer.Context,
-    wanted: ReplicasRequest,
-    asked: TargetsRequest,
-    sessions: SessionRequest,
-    access: AccessRequest,
-    fleet: FleetRequest,
-    report: ReportRequest,
+    replica_flags: ReplicasFlags,
+    target_flags: TargetsFlags,
+    session_flags: SessionFlags,
+    access_flags: AccessFlags,
+    fleet_flags: FleetFlags,
+    report_flags: ReportFlags,
 ) -> SupervisorOptions:
     """Of the running command. Raises MisuseError for what cannot be."""
-    least, most = parse_replicas(wanted.replicas)
-    targets, limits, reached = asked.options(), sessions.options(), access.options()
-    if fleet.fleet_list is not None:
+    least, most = parse_replicas(replica_flags.replicas)
+    targets, limits, access = target_flags.options(), session_flags.options(), access_flags.options()
+    if fleet_flags.fleet_list is not None:
         raise MisuseError("a fleet lists its replicas by itself; leave out --fleet-list")
-    if reached.listen.port and reached.listen.port + most - 1 > _HIGHEST_PORT:
+    if access.listen.port and access.listen.port + most - 1 > _HIGHEST_PORT:
         raise MisuseError(
-            f"{most} replicas need the ports from {reached.listen.port} on; give a lower one with --listen"
+            f"{most} replicas need the ports from {access.listen.port} on; give a lower one with --listen"
         )
-    everywhere = reached.listen != reached.listen.dial_address
-    if fleet.fleet_store is not None and fleet.advertise is None and everywhere and not reached.listen.port:
+    everywhere = access.listen != access.listen.dial_address
+    if fleet_flags.fleet_store is not None and fleet_flags.advertise is None and everywhere and not access.listen.port:
         raise MisuseError("replicas with a store tell each other where they are; give --listen a port, or --advertise")
     if ":" in targets.device:
         raise MisuseError(f"Ray chooses the GPUs of a fleet; give --device cuda in place of {targets.device}")
@@ -72,17 +72,17 @@ def supervisor_options(
     return SupervisorOptions(
         Bounds(least, most, min(running, limits.max_sessions)),
         Needs(most, targets.place.ranks, targets.device),
-        None if wanted.ray is None else parse_destination(wanted.ray),
+        None if replica_flags.ray is None else parse_destination(replica_flags.ray),
         Launch(
             tuple(_arguments(context)),
-            reached.listen,
-            None if fleet.advertise is None else parse_destination(fleet.advertise),
-            dict(_environment(fleet.fleet_store)),
+            access.listen,
+            None if fleet_flags.advertise is None else parse_destination(fleet_flags.advertise),
+            dict(_environment(fleet_flags.fleet_store)),
             os.getcwd(),
-            sessions.drain_seconds,
+            session_flags.drain_seconds,
         ),
-        report.options(),
-        reached.insecure,
+        report_flags.options(),
+        access.insecure,
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from transformers import LogitsProcessor
 
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from common.drafters.lookup import LookupDrafter
 from common.models.checkpoint import load_tokenizer
 from common.protocol.client_session import ClientSession, Limits
@@ -179,7 +179,7 @@ async def test_a_server_that_cannot_constrain_refuses_in_one_sentence(setting):
     plain = LocalServer(setting.checkpoint)
     plain._constrain = lambda constraint: None
     async with plain.running(), plain.converse(None) as conversation:
-        with pytest.raises(RefusedError, match="not supported"):
+        with pytest.raises(ServerRefusedError, match="not supported"):
             await conversation.answer(PROMPT, Settings(9, constraint=CONSTRAINTS["regex"]), lambda *tokens: None)
 
 

@@ -11,7 +11,7 @@ from client.answer import Answer
 from client.assembly import client_for, clients_for
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.stream import Access
 from client.terminal.progress import download_bar
 from common.address import parse_address
@@ -104,13 +104,13 @@ async def test_a_client_that_fails_and_a_target_that_fails_or_drains_leave_the_o
     async def break_a_pass() -> None:
         with monkeypatch.context() as patch:
             patch.setattr(failing._target.model, "forward", lambda scheduled: 1 / 0)
-            with pytest.raises(RefusedError, match="could not compute this answer"):
+            with pytest.raises(ServerRefusedError, match="could not compute this answer"):
                 await two.ask("llama", PROMPTS[1])
 
     await asked_meanwhile(break_the_protocol())
     await asked_meanwhile(break_a_pass())
     await asked_meanwhile(failing.drain(30))
-    with pytest.raises(RefusedError, match="going away"):
+    with pytest.raises(ServerRefusedError, match="draining"):
         await two.ask("llama", PROMPTS[1])
     assert failing.counters.failed
     assert not other.counters.failed

@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 from client.text import chat_tokens, decode, raw_tokens
 from common.draft_models.directory import read_draft_kind
-from common.draft_models.noted import read_worth
+from common.draft_models.measured_acceptance import read_measured_acceptance
 from common.draft_models.weight_files import read_tensors
 from common.models.checkpoint import load_tokenizer
 from common.protocol.errors import MisuseError
@@ -78,7 +78,7 @@ class FileHarness:
             return
         if name == "config.json":
             read_draft_kind(self._directory)
-            read_worth(self._directory)
+            read_measured_acceptance(self._directory)
         tokenizer = load_tokenizer(self._directory)
         decode(tokenizer, raw_tokens(tokenizer, "the quick brown fox é"))
         chat_tokens(tokenizer, [{"role": "user", "content": "hi"}])

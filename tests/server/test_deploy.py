@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from server.cli import app
-from server.cli_options import SessionRequest
+from server.cli_options import SessionFlags
 from tests.programs import command
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -36,7 +36,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 
 def test_systemd_waits_until_the_server_has_drained() -> None:
-    assert float(service()["TimeoutStopSec"]) >= SessionRequest().drain_seconds + 10
+    assert float(service()["TimeoutStopSec"]) >= SessionFlags().drain_seconds + 10
 
 
 def test_what_an_operator_got_wrong_is_not_tried_again() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from server.cli_options import FleetRequest
+from server.cli_options import FleetFlags
 from server.options import parse_duration, parse_target, split_cache_tokens
 
 
@@ -54,14 +54,12 @@ def test_a_cache_that_can_hold_no_answer_is_refused(given: list[int], targets: i
 def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> None:
     here, everywhere = Address("127.0.0.1", 7070), Address("0.0.0.0", 7070)
     store = "redis://127.0.0.1:6379/0"
-    assert FleetRequest().options(everywhere).store is None
-    assert FleetRequest(store).options(here).advertised is None
-    assert FleetRequest(store, "gpu.example.org:7071").options(everywhere).advertised == Address(
-        "gpu.example.org", 7071
-    )
+    assert FleetFlags().options(everywhere).store is None
+    assert FleetFlags(store).options(here).advertised is None
+    assert FleetFlags(store, "gpu.example.org:7071").options(everywhere).advertised == Address("gpu.example.org", 7071)
     with pytest.raises(MisuseError, match=r"clients cannot dial 0\.0\.0\.0:7070; give --advertise"):
-        FleetRequest(store).options(everywhere)
+        FleetFlags(store).options(everywhere)
     with pytest.raises(MisuseError, match="give --fleet-store too"):
-        FleetRequest(advertise="gpu.example.org:7071").options(here)
+        FleetFlags(advertise="gpu.example.org:7071").options(here)
     with pytest.raises(MisuseError, match="names no port"):
-        FleetRequest(store, "gpu.example.org:0").options(here)
+        FleetFlags(store, "gpu.example.org:0").options(here)

@@ -108,7 +108,7 @@ async def test_answers_that_take_too_long_are_told(target: Path) -> None:
         )
         await asyncio.sleep(0.3)
         process.send_signal(signal.SIGTERM)
-        with pytest.raises(PeerError, match="going away") as failure:
+        with pytest.raises(PeerError, match="draining") as failure:
             await playing
         assert failure.value.code is FailureCode.DRAINING
         assert await asyncio.to_thread(process.wait, 10) == 0

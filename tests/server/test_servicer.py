@@ -29,7 +29,7 @@ from server.models.bundles import BundleStore
 from server.options import Pace
 from server.refusal import RefusalReason
 from server.security.tokens import NOBODY
-from server.servicer import Servicer, Standing
+from server.servicer import ReplicaStatus, Servicer
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.server.fake_target import VOCAB, FakeTarget
@@ -54,7 +54,7 @@ class FakeServed:
 
 
 def make_servicer(
-    standing: Callable[[], Standing] = Standing,
+    standing: Callable[[], ReplicaStatus] = ReplicaStatus,
     constrain: Constrain = no_constraints,
     quotas: Quotas = Quotas({}),  # noqa: B008
 ) -> Servicer:
@@ -79,7 +79,7 @@ async def test_a_stream_that_ends_before_it_begins_ends_without_a_word() -> None
 def test_every_description_says_how_loaded_the_server_is_then() -> None:
     loads = iter((0.25, 0.5))
     others = (Address("10.0.0.1", 7070),)
-    servicer = make_servicer(lambda: Standing(next(loads), others))
+    servicer = make_servicer(lambda: ReplicaStatus(next(loads), others))
     described = [servicer.describe(""), servicer.describe("model")]
     assert [(each.load, each.replicas) for each in described] == [(0.25, others), (0.5, others)]
 

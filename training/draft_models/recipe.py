@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from common.draft_models.noted import LEVELS
+from common.draft_models.measured_acceptance import LEVELS
 from common.drafters.best_first import Expansion
 from common.rounds import RoundsAnswer, accept_length
 

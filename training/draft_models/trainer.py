@@ -17,7 +17,12 @@ from typing import Any
 import torch
 
 from common.counted import counted
-from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, note_worth
+from common.draft_models.measured_acceptance import (
+    LONG_LEVELS,
+    LONG_NODES,
+    MeasuredAcceptance,
+    write_measured_acceptance,
+)
 from common.protocol.errors import MisuseError
 from training.draft_models.batches import SampleBatches
 from training.draft_models.card import CardFacts, write_card
@@ -327,7 +332,9 @@ class TrainingRun:
             command=settings.command,
         )
         if measured and one_level:
-            note_worth(out, {depth: worth(depth, measured, one_level, long) for depth in measured.answers})
+            write_measured_acceptance(
+                out, {depth: worth(depth, measured, one_level, long) for depth in measured.answers}
+            )
         write_card(facts, out)
         self.folder.checkpoint.unlink(missing_ok=True)
         return measured
@@ -368,12 +375,12 @@ def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tupl
     return max(1, int(left / step_seconds)), measurements
 
 
-def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation | None) -> Worth:
+def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation | None) -> MeasuredAcceptance:
     """What is noted of a draft that runs `depth` of the target's layers; `long` is None where the context has no
     room for such rounds."""
     answers = () if long is None else long.answers[depth]
     of_prompts = tuple(each.accept_length for each in answers if each.passes > 1)
-    return Worth(measured.by_depth[depth], one_level.by_depth[depth], of_prompts)
+    return MeasuredAcceptance(measured.by_depth[depth], one_level.by_depth[depth], of_prompts)
 
 
 def count_trained(recipe: Recipe) -> int:

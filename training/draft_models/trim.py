@@ -20,7 +20,7 @@ from common.draft_models.directory import (
     check_sizes,
     read_draft_kind,
 )
-from common.draft_models.noted import note_trimmed, note_worth, read_worth
+from common.draft_models.measured_acceptance import note_trimmed, read_measured_acceptance, write_measured_acceptance
 from common.draft_models.vocabulary import most_frequent
 from common.models.checkpoint import load_config, load_tokenizer, read_end_tokens
 from common.models.families import context_of
@@ -72,7 +72,7 @@ def trim_draft(draft: str, target: str, data: Sequence[Path], size: int, out: Pa
     counts = _count(data, tokenizer, end_tokens, config)
     kept = most_frequent(counts, size, end_tokens)
     write(directory, identity, kept, out)
-    note_worth(out, read_worth(directory))
+    write_measured_acceptance(out, read_measured_acceptance(directory))
     note_trimmed(out, Path(draft).expanduser().resolve().name)
     return Trimmed(vocabulary, float(counts[kept].sum() / counts.sum()))
 

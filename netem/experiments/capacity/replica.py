@@ -14,7 +14,7 @@ from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
 from client.demo.asking import ignore_tokens
 from client.drafting.policies import Policy
-from client.errors import BrokenOffError, RefusedError
+from client.errors import BrokenOffError, ServerRefusedError
 from client.stats import per
 from common.protocol.terms import Terms
 from common.stated_costs import DRAFT_SECONDS
@@ -122,7 +122,7 @@ class _Clients:
             try:
                 await self._question(engine, number, drawn(link, number, question), question, begun)
                 question, begun = question + 1, 0.0
-            except RefusedError as refusal:
+            except ServerRefusedError as refusal:
                 self._refused += 1
                 await asyncio.sleep(refusal.retry_after)
 

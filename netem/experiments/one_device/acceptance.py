@@ -14,7 +14,7 @@ import torch
 
 from common.drafters.best_first import Candidates, Expansion
 from common.drafters.calibration import NoiseTrust, log_odds
-from common.drafters.ranking import Drawn, Perturbed, Ranked, Ranking, ranking_for
+from common.drafters.ranking import GumbelRanking, Ranked, Ranking, SampledRanking, ranking_for
 from common.protocol.messages import Draw
 from common.protocol.views import Proposal, TreeView
 
@@ -50,10 +50,10 @@ class OfferRecorder:
 
     def rank(self, view: TreeView, children: int, columns: torch.Tensor | None, trust: NoiseTrust) -> Ranking[Any]:
         ranking = ranking_for(view, children, columns, trust)
-        if isinstance(ranking, Perturbed):
+        if isinstance(ranking, GumbelRanking):
             self._trust = trust
             return _RecordedPerturbed(ranking, self._offered)
-        return _RecordedDrawn(ranking, self._groups) if isinstance(ranking, Drawn) else ranking
+        return _RecordedDrawn(ranking, self._groups) if isinstance(ranking, SampledRanking) else ranking
 
     def judge(self, prompt: Sequence[int], answer: Sequence[int], outcomes: OfferOutcomes) -> None:
         """Adds the outcomes of the offers on the path of `answer` to `outcomes`, and clears all offers."""
@@ -71,7 +71,7 @@ class OfferRecorder:
 class _RecordedPerturbed:
     needs_tokens = True
 
-    def __init__(self, ranking: Perturbed, offered: dict[tuple[int, ...], Candidates]):
+    def __init__(self, ranking: GumbelRanking, offered: dict[tuple[int, ...], Candidates]):
         self._ranking, self._offered = ranking, offered
 
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
@@ -93,7 +93,7 @@ class _RecordedPerturbed:
 
 
 class _RecordedDrawn:
-    def __init__(self, ranking: Drawn, groups: dict[tuple[int, ...], list[Proposal]]):
+    def __init__(self, ranking: SampledRanking, groups: dict[tuple[int, ...], list[Proposal]]):
         self.needs_tokens = ranking.needs_tokens
         self.offers, self.learn, self.judged = ranking.offers, ranking.learn, ranking.judged
         self._ranking, self._groups = ranking, groups

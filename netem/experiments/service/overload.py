@@ -21,7 +21,7 @@ from client.demo.family import choose_prompts, find_family
 from client.demo.systems_under_test import serving
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.stream import Access
 from common.address import parse_destination
 from netem.experiments.experiment import Advance, Report, Request
@@ -90,7 +90,7 @@ async def _run_client(deadline_s: float, client: Client, prompts: list[list[int]
         try:
             async with client.converse(CLOUD, None) as conversation:
                 await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
-        except RefusedError as error:
+        except ServerRefusedError as error:
             observed.refused.append(now() - began_s)
             observed.hints.append(error.retry_after)
             await asyncio.sleep(error.retry_after)

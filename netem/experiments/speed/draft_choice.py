@@ -11,7 +11,7 @@ from typing import Any
 from client.drafting.depth import drafts_without_state
 from client.drafting.fastest_draft import Compared, fastest
 from common.draft_kinds import LOOKUP
-from common.draft_models.noted import Worth, read_worth
+from common.draft_models.measured_acceptance import MeasuredAcceptance, read_measured_acceptance
 from common.models.shipped import ModelFolder
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
@@ -88,24 +88,29 @@ async def measure(request: Request, advance: Advance) -> Report:
     return make_report(places, workload)
 
 
-def noted_worths(request: Request, testbed: Testbed) -> dict[str, Worth]:
+def noted_worths(request: Request, testbed: Testbed) -> dict[str, MeasuredAcceptance]:
     """What was noted after training of each draft model that `auto` compares, running none of the target's layers."""
     vocab_size = testbed.server.offer.card.vocab_size
-    worths: dict[str, Worth] = {}
+    worths: dict[str, MeasuredAcceptance] = {}
     for path in ModelFolder(find_model_paths(request).folder).drafts:
-        of_depths, drafter = read_worth(path), testbed.drafter(DraftSetup(path.name))
+        of_depths, drafter = read_measured_acceptance(path), testbed.drafter(DraftSetup(path.name))
         if 0 in of_depths and drafter is not None and drafts_without_state(drafter, vocab_size):
             worths[path.name] = of_depths[0]
     return worths
 
 
-def taken_by_auto(worths: Mapping[str, Worth], level: float, round_trip: float) -> str:
+def taken_by_auto(worths: Mapping[str, MeasuredAcceptance], level: float, round_trip: float) -> str:
     """What `--draft auto` takes where a level of each draft model takes so many seconds."""
     return fastest([Compared(0, worth, level, draft) for draft, worth in worths.items()], round_trip)
 
 
 def run_place(
-    testbed: Testbed, worths: Mapping[str, Worth], profile: LinkProfile, level: float, tokens: int, advance: Advance
+    testbed: Testbed,
+    worths: Mapping[str, MeasuredAcceptance],
+    profile: LinkProfile,
+    level: float,
+    tokens: int,
+    advance: Advance,
 ) -> Place:
     """Every draft with `lookup` beside it, and what `auto` takes without, on one link with one laptop."""
     round_trip_s = (profile.up.delay_ms + profile.down.delay_ms) / 1000

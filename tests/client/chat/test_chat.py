@@ -7,7 +7,7 @@ import pytest
 from client.chat.chat import Chat
 from client.chat.settings import ChatSettings
 from client.chat.transcript import Exchange
-from client.options.answers import ConversationRequest
+from client.options.answers import ConversationFlags
 
 
 class Notes(list):
@@ -25,7 +25,7 @@ def begun(system: str = "", notes: Notes | None = None) -> tuple[Chat, SimpleNam
     client = SimpleNamespace(description=description, require_rule=lambda _: None, require_idle=lambda _: None)
     session = SimpleNamespace(exchanges=(), unverified=[], system=system, offline=None, is_private=False, is_held=False)
     session.replace_transcript = lambda exchanges: vars(session).update(exchanges=exchanges)
-    settings = ChatSettings(conversation=ConversationRequest(system))
+    settings = ChatSettings(conversation=ConversationFlags(system))
     return Chat(client, session, settings, notes, SimpleNamespace(), lambda _: None), session
 
 

@@ -14,7 +14,7 @@ from client.chat.chat_session import ChatSession
 from client.chat.transcript import Exchange
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD, STREAM
-from client.errors import RefusedError, TooLongError
+from client.errors import ServerRefusedError, TooLongError
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import ignore_link_changes
 from client.link.stream import Access
@@ -151,7 +151,7 @@ async def test_a_question_that_does_not_fit_is_in_nobodys_way(server, cache, exp
 async def test_a_session_that_was_refused_does_not_end_the_conversation(server, cache, expected):
     async with chat_session_with(server, cache) as chat_session:
         await ask(chat_session, "hello")
-        with suppress(RefusedError):  # or something was drafted before
+        with suppress(ServerRefusedError):  # or something was drafted before
             answer = await ask(chat_session, "and again", replace(OPTIONS, idle="sleepy"))
             assert "sleepy" in answer.failure
         assert chat_session.exchanges[:1] == expected[:1]

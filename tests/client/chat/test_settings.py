@@ -3,8 +3,8 @@
 import pytest
 
 from client.chat.settings import SETTINGS, ChatSettings, changed, find_setting, value_of
-from client.options.answers import AnswerRequest
-from client.options.outages import OfflineRequest
+from client.options.answers import AnswerFlags
+from client.options.outages import OfflineFlags
 from client.private.spans import BEGIN, END
 from common.protocol.errors import MisuseError
 
@@ -37,7 +37,7 @@ def test_every_option_of_answers_and_of_the_time_offline_can_be_set():
     ],
 )
 def test_a_setting_is_read_as_its_option_is(name, text, value):
-    settings = changed(ChatSettings(AnswerRequest(seed=3, stop=["x"])), name, text)
+    settings = changed(ChatSettings(AnswerFlags(seed=3, stop=["x"])), name, text)
     assert find_setting(name).of(settings) == value
 
 
@@ -106,6 +106,6 @@ def test_values_are_shown_as_they_would_be_typed_or_in_words(name, text, shown):
 
 
 def test_a_seed_that_was_drawn_is_shown():
-    settings = ChatSettings(AnswerRequest(temperature=1.0), OfflineRequest())
+    settings = ChatSettings(AnswerFlags(temperature=1.0), OfflineFlags())
     options = settings.answer.options()
     assert value_of(SETTINGS["seed"], settings, options) == f"{options.seed} (fresh)"

@@ -50,7 +50,7 @@ def test_misuse_is_told_with_the_name_of_the_file(tmp_path):
     for where in ("absent/chat.json", "notes.txt/chat.json", f"{'a' * 300}.json"):
         with pytest.raises(MisuseError, match="cannot be written"):
             save(tmp_path / where, SAID, "demo", own=())
-    with pytest.raises(MisuseError, match="home of nobody"):
+    with pytest.raises(MisuseError, match="unknown user"):
         file_of("~nobody-of-that-name/chat.json")
     assert not list(tmp_path.glob(".*"))
 

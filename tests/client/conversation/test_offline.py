@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from common.drafters.lookup import LookupDrafter
@@ -330,7 +330,7 @@ async def test_a_next_question_for_which_there_is_no_room_is_refused_with_a_time
     await ask(talk)
     refusal = Failed(FailureCode.OVERLOADED, "it is busy", retry_after=3.0)
     talk._link._stream.send = lambda message: talk._link._stream._frames.put_nowait(refusal)
-    with pytest.raises(RefusedError, match="busy") as refused:
+    with pytest.raises(ServerRefusedError, match="busy") as refused:
         await ask(talk, tokens=(*PROMPT, 9))
     talk.close()
     assert refused.value.retry_after == 3.0
@@ -342,7 +342,7 @@ async def test_a_server_that_drains_in_mid_answer_is_waited_for():
     shown = Shown()
     asking = asyncio.create_task(ask(talk, shown))
     await until(lambda: len(shown.final) > 4)
-    stream._frames.put_nowait(Failed(FailureCode.DRAINING, "going away"))
+    stream._frames.put_nowait(Failed(FailureCode.DRAINING, "draining"))
     answer = await asking
     talk.close()
     assert answer.tokens == decoded(PROMPT, COUNT)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from client.errors import RefusedError
+from client.errors import ServerRefusedError
 from client.link.link_state import LinkWatch
 from common.protocol.messages import Extend, Failed, FailureCode, Open, Settings
 from tests.client.conversation.conversations import COUNT, Shown, ask, conversation, now, until
@@ -41,7 +41,7 @@ class Dials:
 @pytest.mark.parametrize("code", [FailureCode.OVERLOADED, FailureCode.QUOTA])
 async def test_a_first_question_that_is_refused_is_told_with_the_seconds_to_wait(code: FailureCode):
     talk = conversation(Refusing(code), Dials())
-    with pytest.raises(RefusedError, match="come back later") as refused:
+    with pytest.raises(ServerRefusedError, match="come back later") as refused:
         await ask(talk, tokens=PROMPT)
     assert refused.value.retry_after == WAIT
     talk.close()
@@ -52,7 +52,7 @@ async def test_a_first_question_to_a_server_that_drains_goes_once_to_the_one_tha
     assert (await ask(talk, tokens=PROMPT)).tokens == decoded(PROMPT, COUNT)
     talk.close()
     alone = conversation(Refusing(FailureCode.DRAINING), Dials(Refusing(FailureCode.DRAINING)))
-    with pytest.raises(RefusedError, match="come back later"):
+    with pytest.raises(ServerRefusedError, match="come back later"):
         await ask(alone, tokens=PROMPT)
     alone.close()
 
@@ -83,7 +83,7 @@ async def test_a_question_that_a_full_replica_refuses_is_answered_by_another(cod
 async def test_a_refusal_is_told_once_no_other_replica_is_left():
     leaves = Leaves(True, False)
     talk = conversation(Refusing(FailureCode.OVERLOADED), Dials(Refusing(FailureCode.OVERLOADED)), leave_full=leaves)
-    with pytest.raises(RefusedError, match="come back later"):
+    with pytest.raises(ServerRefusedError, match="come back later"):
         await ask(talk, tokens=PROMPT)
     talk.close()
 
@@ -97,7 +97,7 @@ async def test_of_several_refusals_that_is_told_which_says_soonest_when_to_come_
     ]
     first, *others = (Refusing(failed.code, failed) for failed in said)
     talk = conversation(first, Dials(*others), leave_full=Leaves(True, True, True, False))
-    with pytest.raises(RefusedError, match="soon") as refused:
+    with pytest.raises(ServerRefusedError, match="soon") as refused:
         await ask(talk, tokens=PROMPT)
     assert refused.value.retry_after == 3.0
     talk.close()
@@ -106,7 +106,7 @@ async def test_of_several_refusals_that_is_told_which_says_soonest_when_to_come_
 async def test_what_is_the_same_at_every_replica_is_told_at_once():
     leaves = Leaves()
     talk = conversation(Refusing(FailureCode.QUOTA), Dials(), leave_full=leaves)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ServerRefusedError) as refused:
         await ask(talk, tokens=PROMPT)
     assert refused.value.over_quota
     assert leaves.asked == []
@@ -139,7 +139,7 @@ async def test_what_a_client_has_used_up_before_its_next_question_no_waiting_in_
             stream._frames.put_nowait(Failed(FailureCode.QUOTA, "come back later", WAIT))
 
     stream.send = refuse  # type: ignore[method-assign]
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ServerRefusedError) as refused:
         await asyncio.wait_for(
             talk.answer([*PROMPT, *first.tokens, 5], Settings(COUNT), lambda committed, provisional: None), 20
         )

@@ -80,7 +80,7 @@ async def serving(
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     if draining:
-        health.go_away()
+        health.set_draining()
     try:
         yield Address("127.0.0.1", port)
     finally:

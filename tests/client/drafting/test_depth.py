@@ -3,11 +3,11 @@
 import pytest
 
 from client.drafting.depth import Depth, best_depth
-from common.draft_models.noted import Worth
+from common.draft_models.measured_acceptance import MeasuredAcceptance
 
-SHALLOW = Depth(0, Worth(2.0), level_seconds=0.005)
-DEEP = Depth(3, Worth(2.5), level_seconds=0.020)
-GUESSING = Depth(0, Worth(2.0, one_level=1.9), level_seconds=0.005)
+SHALLOW = Depth(0, MeasuredAcceptance(2.0), level_seconds=0.005)
+DEEP = Depth(3, MeasuredAcceptance(2.5), level_seconds=0.020)
+GUESSING = Depth(0, MeasuredAcceptance(2.0, one_level=1.9), level_seconds=0.005)
 
 
 @pytest.mark.parametrize(("round_trip", "layers"), [(0.0, 0), (0.060, 0), (0.150, 3), (0.600, 3)])
@@ -29,29 +29,29 @@ def test_a_slow_machine_runs_no_layers():
 
 
 def test_a_slow_machine_is_helped_by_guesses_and_a_long_link_by_hits():
-    surer = Depth(0, Worth(3.0), level_seconds=0.005)
+    surer = Depth(0, MeasuredAcceptance(3.0), level_seconds=0.005)
     slow = [Depth(1, each.worth, 20 * each.level_seconds) for each in (surer, GUESSING)]
     assert best_depth([surer, GUESSING], 0.600) is surer
     assert best_depth(slow, 0.010) is slow[1]
 
 
 def test_depth_that_costs_nothing_is_taken_without_a_link():
-    assert best_depth([SHALLOW, Depth(3, Worth(2.5), 0.005)], 0.0).layers == 3
+    assert best_depth([SHALLOW, Depth(3, MeasuredAcceptance(2.5), 0.005)], 0.0).layers == 3
 
 
 def test_drafts_that_were_measured_to_miss_always_do_not_count_as_worse_than_that():
     """A pass commits a token by itself."""
-    useless, slower = Depth(0, Worth(0.2), 0.005), Depth(3, Worth(1.0), 0.006)
+    useless, slower = Depth(0, MeasuredAcceptance(0.2), 0.005), Depth(3, MeasuredAcceptance(1.0), 0.006)
     assert best_depth([useless, slower], 0.600).layers == 0
 
 
 def test_speed_is_the_mean_of_that_of_the_texts_that_were_measured():
-    depth = Depth(0, Worth(4.0, 1.5, (100.0, 4.0)), level_seconds=0.0)
+    depth = Depth(0, MeasuredAcceptance(4.0, 1.5, (100.0, 4.0)), level_seconds=0.0)
     assert 1 / depth.token_seconds(0.6) == pytest.approx((100 + 4) / 2 / (0.6 + 0.045))
 
 
 def test_one_text_that_hardly_misses_outweighs_a_better_mean_where_misses_cost_most():
-    even, uneven = Worth(6.0, 1.9, (15.0, 15.0)), Worth(6.0, 1.9, (60.0, 6.0))
+    even, uneven = MeasuredAcceptance(6.0, 1.9, (15.0, 15.0)), MeasuredAcceptance(6.0, 1.9, (60.0, 6.0))
     assert best_depth([Depth(0, even, 0.005), Depth(1, uneven, 0.005)], 0.6).layers == 1
 
 

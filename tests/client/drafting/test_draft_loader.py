@@ -14,7 +14,11 @@ from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.needed_memory import TooLargeError, needed_bytes, read_headers
 from client.errors import BundleError
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
-from common.draft_models.noted import Worth, note_worth, read_worth
+from common.draft_models.measured_acceptance import (
+    MeasuredAcceptance,
+    read_measured_acceptance,
+    write_measured_acceptance,
+)
 from common.draft_models.tail import write_tail
 from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
@@ -30,7 +34,7 @@ ANY = DraftChoice(layers=None)
 
 
 def note_lengths(directory: Path, by_depth: dict[int, float]) -> None:
-    note_worth(directory, {depth: Worth(length) for depth, length in by_depth.items()})
+    write_measured_acceptance(directory, {depth: MeasuredAcceptance(length) for depth, length in by_depth.items()})
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +162,9 @@ def test_where_a_stand_in_cannot_be_loaded_the_other_writes(tmp_path, target, bu
 
 
 def test_what_was_measured_is_read_as_it_was_noted(bundle):
-    assert read_worth(bundle) == {}
-    note_worth(bundle, {0: Worth(2.03125, 1.5), 3: Worth(2.5)})
-    assert read_worth(bundle) == {0: Worth(2.031, 1.5), 3: Worth(2.5)}
+    assert read_measured_acceptance(bundle) == {}
+    write_measured_acceptance(bundle, {0: MeasuredAcceptance(2.03125, 1.5), 3: MeasuredAcceptance(2.5)})
+    assert read_measured_acceptance(bundle) == {0: MeasuredAcceptance(2.031, 1.5), 3: MeasuredAcceptance(2.5)}
     assert loader(bundle)._load(3)().state.layers == 3, "the rest of the configuration is as it was"
 
 
@@ -183,7 +187,7 @@ BROKEN = [
 def test_measurements_that_cannot_be_are_told_as_a_broken_file_of_the_server(tmp_path, broken):
     (tmp_path / "config.json").write_text(f'{{"accept_lengths": {broken}}}')
     with pytest.raises(CheckpointError, match="has broken 'accept_lengths'"):
-        read_worth(tmp_path)
+        read_measured_acceptance(tmp_path)
     with pytest.raises(BundleError, match=r"the draft model 'moa' cannot be used as its server sent it: .*broken"):
         loader(tmp_path).load()()
 

@@ -11,10 +11,10 @@ from client.drafting.fastest_draft import settle
 from client.drafting.needed_memory import TooLargeError
 from client.errors import BundleError
 from common.bundle import make_manifest
-from common.draft_models.noted import Worth, note_worth
+from common.draft_models.measured_acceptance import MeasuredAcceptance, write_measured_acceptance
 
 CHOICE = DraftChoice(AUTO, layers=None)
-SURE, DEEP, GUESSING = Worth(5.0, 1.85), Worth(6.0, 1.93), Worth(4.0, 3.2)
+SURE, DEEP, GUESSING = MeasuredAcceptance(5.0, 1.85), MeasuredAcceptance(6.0, 1.93), MeasuredAcceptance(4.0, 3.2)
 SECONDS = {("sure", 0): 0.005, ("sure", 3): 0.02, ("guessing", 0): 0.006}
 
 
@@ -25,7 +25,7 @@ def loaders(tmp_path, monkeypatch):
     for name, worth in (("sure", {0: SURE, 3: DEEP}), ("guessing", {0: GUESSING}), ("unmeasured", {})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
-        note_worth(tmp_path / name, worth)
+        write_measured_acceptance(tmp_path / name, worth)
 
     def make(round_trip: float, slower: float = 1.0, choice: DraftChoice = CHOICE) -> list[DraftLoader]:
         def time_level(loader: DraftLoader, layers: int) -> float:
@@ -59,7 +59,7 @@ def test_guesses_help_a_slow_machine_and_sureness_a_long_link(loaders, times, tm
 
 def test_of_several_the_one_that_runs_most_layers_stands_in(loaders, times, tmp_path, monkeypatch):
     monkeypatch.setitem(SECONDS, ("unmeasured", 5), 0.5)
-    note_worth(tmp_path / "unmeasured", {5: DEEP})
+    write_measured_acceptance(tmp_path / "unmeasured", {5: DEEP})
     assert settle(CHOICE, loaders(0.02, slower=20.0), times).stand_in == "unmeasured"
 
 
@@ -135,7 +135,7 @@ FAR = replace(SURE, long_rounds=(40.0, 40.0))
 
 def test_how_far_drafts_come_decides_where_it_was_measured_of_all(loaders, times, tmp_path):
     """By rounds of six levels `sure` is better; in long ones `guessing` comes further."""
-    note_worth(tmp_path / "guessing", {0: replace(GUESSING, long_rounds=(60.0, 60.0))})
+    write_measured_acceptance(tmp_path / "guessing", {0: replace(GUESSING, long_rounds=(60.0, 60.0))})
     assert settle(CHOICE, loaders(0.6), times).draft == "sure+lookup"
-    note_worth(tmp_path / "sure", {0: FAR, 3: FAR})
+    write_measured_acceptance(tmp_path / "sure", {0: FAR, 3: FAR})
     assert settle(CHOICE, loaders(0.6), times).draft == "guessing+lookup"

@@ -27,9 +27,9 @@ from client.link.stream import Access
 from client.local_serve.chat_client import GONE, SocketChatClient, chat_client_of_serve
 from client.local_serve.messages import Declined
 from client.local_serve.request import RequestOptions
-from client.options.answers import AnswerRequest
+from client.options.answers import AnswerFlags
 from client.options.connection import Credentials
-from client.options.outages import OfflineRequest
+from client.options.outages import OfflineFlags
 from client.private.spans import BEGIN, END
 from client.terminal.progress import download_bar
 from common.address import parse_address
@@ -111,7 +111,7 @@ async def chatting(tap: Wiretap, cache: Path, *, may_load: bool = False):
             client = client_for(Access(parse_address(tap.address)), choice, cache, download_bar)
             return await stack.enter_async_context(client)
 
-        options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), LOADS)
+        options = RequestOptions(Credentials(), AnswerFlags(), OfflineFlags(), LOADS)
         client = chat_client_of_serve(cache, tap.address, options, load if may_load else never)
         assert isinstance(client, SocketChatClient)
         chat_session = ChatSession(client, STREAM, OfflineOptions())
@@ -350,7 +350,7 @@ async def test_another_target_is_not_talked_to(serve, tap, cache) -> None:
 async def test_a_chat_knows_at_once_that_the_server_went_away(models, tmp_path) -> None:
     drafts = ("--target", str(models / "target"), "--draft", str(models / "same"), "--dtype", "float64")
     with outriderd(*drafts) as (daemon, server), serving(server, tmp_path):
-        options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), LOADS)
+        options = RequestOptions(Credentials(), AnswerFlags(), OfflineFlags(), LOADS)
         for was_reached in (True, False):
             client = await asyncio.to_thread(chat_client_of_serve, tmp_path, server, options, never)
             assert isinstance(client, SocketChatClient)
@@ -362,7 +362,7 @@ async def test_a_chat_knows_at_once_that_the_server_went_away(models, tmp_path) 
 
 async def test_as_many_chats_as_places(serve, tap, cache, capsys) -> None:
     """The fifth loads what it needs, and says nothing of it."""
-    options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), LOADS)
+    options = RequestOptions(Credentials(), AnswerFlags(), OfflineFlags(), LOADS)
     async with AsyncExitStack() as stack:
         for _ in range(4):
             await stack.enter_async_context(chatting(tap, cache))

@@ -17,9 +17,9 @@ from client.local_serve.listener import Listener
 from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined
 from client.local_serve.request import RequestOptions
 from client.local_serve.running import find_running
-from client.options.answers import AnswerRequest
+from client.options.answers import AnswerFlags
 from client.options.connection import Credentials
-from client.options.outages import OfflineRequest
+from client.options.outages import OfflineFlags
 from client.private.spans import SplitPrompt
 from client.text import Question
 from common.address import parse_address
@@ -48,7 +48,7 @@ async def connection(cache: Path, prompt: str, choice: Mapping[str, Any] = CHOIC
     """On which a question has been sent."""
     (running,) = find_running(cache)
     connection = AsyncConnection(*await asyncio.open_unix_connection(running.socket))
-    options = RequestOptions(Credentials(), AnswerRequest(policy="cloud"), OfflineRequest(), choice)
+    options = RequestOptions(Credentials(), AnswerFlags(policy="cloud"), OfflineFlags(), choice)
     connection.send(options.request(ADDRESS, Question(prompt)))
     return connection
 

@@ -30,9 +30,9 @@ from client.local_serve.messages import (
 from client.local_serve.request import RequestOptions
 from client.local_serve.run_client import answer_by_serve
 from client.local_serve.running import Running, announce, own_version, prepare_socket
-from client.options.answers import AnswerRequest
+from client.options.answers import AnswerFlags
 from client.options.connection import Credentials
-from client.options.outages import OfflineRequest
+from client.options.outages import OfflineFlags
 from client.text import Question
 from common.protocol.errors import MisuseError, OutriderError
 
@@ -98,7 +98,7 @@ def asked(cache: Path, *, as_json: bool = False, server: str = SERVER) -> tuple[
     """Why it was not answered, and what was called."""
     calls: list[str] = []
     choice = {"draft": None, "device": "cpu", "dtype": "float32", "threads": 0, "layers": None, "state": None}
-    options = RequestOptions(Credentials(token="secret"), AnswerRequest(stop=["x"]), OfflineRequest(), choice, 0.0)
+    options = RequestOptions(Credentials(token="secret"), AnswerFlags(stop=["x"]), OfflineFlags(), choice, 0.0)
     show = lambda: calls.append("loaded")  # noqa: E731
     return answer_by_serve(cache, server, Question("Hi"), options, show, as_json=as_json), calls
 
@@ -256,5 +256,5 @@ def test_asking_imports_neither_torch_nor_grpc() -> None:
 def test_a_chat_waits_for_a_bounded_time_for_one_that_accepts_and_says_nothing(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(request, "_ACCEPT_S", 0.2)
     Silent(tmp_path)
-    options = RequestOptions(Credentials(), AnswerRequest(), OfflineRequest(), {})
+    options = RequestOptions(Credentials(), AnswerFlags(), OfflineFlags(), {})
     assert chat_client_of_serve(tmp_path, SERVER, options, lambda: pytest.fail("it loads")) == Declined("")

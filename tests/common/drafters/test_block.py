@@ -10,10 +10,10 @@ from common.draft_models.block import BlockConfig, BlockDraft
 from common.draft_models.exporters import FusedExporter
 from common.draft_models.layers import LayerShape, beside, masked_attention
 from common.draft_models.tandem import TandemConfig, make_fuse
-from common.drafters import blocks, look_ahead
+from common.drafters import blocks, level_and_block_drafter
 from common.drafters.best_first import Expansion
 from common.drafters.block_network import BlockNetwork
-from common.drafters.look_ahead import LookAheadDrafter
+from common.drafters.level_and_block_drafter import LevelAndBlockDrafter
 from common.models.parts import head_of
 from common.protocol.messages import StateRequest
 from common.protocol.sampling import Sampling
@@ -38,7 +38,7 @@ class BlockScene(Scene):
     def drafter(self, **bounds):
         bounds = {"children": 3, "breadth": 4, "nodes": 12, "least_probability": 1e-9} | bounds
         network = BlockNetwork(self.draft, self.tail, head_of(self.tail), StateRequest("block"), CONTEXT, spare=64)
-        return LookAheadDrafter(network, Expansion(**bounds))
+        return LevelAndBlockDrafter(network, Expansion(**bounds))
 
     def frames_of(self, held):
         return self.frames(self.exporter, held)
@@ -54,7 +54,7 @@ class BlockScene(Scene):
     def ahead(self, anchored, path, held):
         """As in training: log-probabilities behind `path` in the block whose anchor is the end of `anchored`."""
         read, positions, keys_values, attention = self._seen(anchored, held)
-        block = self.draft.look_ahead(read[:, -1], positions[:, -1], attention, keys_values)
+        block = self.draft.predict_block(read[:, -1], positions[:, -1], attention, keys_values)
         place, state = block[:, len(path)], self.draft.first_path(block[:, 0])
         for token in path:
             state = self.draft.next_path(state, self.target.get_input_embeddings()(torch.tensor([token])))
@@ -87,7 +87,7 @@ class BlockScene(Scene):
 def few_tokens(monkeypatch):
     """Of 300, so that some are left out; a random network is sure of none of them."""
     monkeypatch.setattr(blocks, "_SHORTLIST", SHORTLIST)
-    monkeypatch.setattr(look_ahead, "_LEAST_GUESS", 0.0)
+    monkeypatch.setattr(level_and_block_drafter, "_LEAST_GUESS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,9 @@ def test_unlikely_guesses_leave_their_room_to_later_levels(scene, monkeypatch):
     view = TreeView(tuple(TOKENS), ())
     all_of_them = scene.drafter(nodes=40).draft(view)
     reached = [each.logp for each in all_of_them if each.parent]
-    monkeypatch.setattr(look_ahead, "_LEAST_GUESS", least := 2 * math.exp(min(map(sum, _paths_to(all_of_them)))))
+    monkeypatch.setattr(
+        level_and_block_drafter, "_LEAST_GUESS", least := 2 * math.exp(min(map(sum, _paths_to(all_of_them))))
+    )
     likelier = scene.drafter(nodes=40).draft(view)
     assert 0 < len([each for each in likelier if each.parent]) < len(reached)
     found = zip(likelier, _paths_to(likelier), strict=True)

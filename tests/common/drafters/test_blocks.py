@@ -7,7 +7,7 @@ import weakref
 import pytest
 import torch
 
-from common.drafters.blocks import Block, Blocks, Place, shortlist
+from common.drafters.blocks import Block, BlockPosition, Blocks, shortlist
 from common.drafters.calibration import NoiseTrust
 from common.drafters.ranking import ranking_for
 from common.protocol.sampling import Sampling
@@ -45,18 +45,23 @@ def test_a_node_has_the_place_of_the_block_that_begins_nearest_above_it_as_far_a
     first, below = block(), block(lead=(5,))
     paths = {0: (), 1: (4,), 2: (4, 4), 3: (4, 4, 4), 4: (5,), 5: (5, 4, 4), 6: (5, 4, 4, 4)}
     found = holding(first, below).places(TOKENS, paths)
-    of_below = {4: Place(below, ()), 5: Place(below, (4, 4))}
-    assert found == {0: Place(first, ()), 1: Place(first, (4,)), 2: Place(first, (4, 4)), **of_below}
+    of_below = {4: BlockPosition(below, ()), 5: BlockPosition(below, (4, 4))}
+    assert found == {
+        0: BlockPosition(first, ()),
+        1: BlockPosition(first, (4,)),
+        2: BlockPosition(first, (4, 4)),
+        **of_below,
+    }
 
 
 def test_a_block_is_used_for_what_follows_what_it_was_made_for_whatever_is_committed_meanwhile():
     first, below = block(), block(lead=(5,))
     found = holding(first, below).places((*TOKENS, 4), {0: (), 1: (5,), 2: (5, 5)})
-    assert found == {0: Place(first, (4,)), 1: Place(first, (4, 5))}
+    assert found == {0: BlockPosition(first, (4,)), 1: BlockPosition(first, (4, 5))}
 
 
 def test_another_ranking_ranks_the_tokens_of_a_block_anew():
-    blocks, places = holding(held := block()), {0: Place(held, ())}
+    blocks, places = holding(held := block()), {0: BlockPosition(held, ())}
     for temperature in (1.0, 0.5):
         (offer,) = blocks.offers(TOKENS, places, likeliest(Sampling(temperature))).values()
         assert [token for token, _ in offer.candidates] == [4, 5]
@@ -66,7 +71,7 @@ def test_another_ranking_ranks_the_tokens_of_a_block_anew():
 
 def test_a_block_that_no_node_uses_is_not_kept():
     blocks = holding(held := block())
-    blocks.offers(TOKENS, {0: Place(held, ())}, likeliest(Sampling(1.0)))
+    blocks.offers(TOKENS, {0: BlockPosition(held, ())}, likeliest(Sampling(1.0)))
     kept = weakref.ref(held)
     del held
     blocks.forget_unused({})

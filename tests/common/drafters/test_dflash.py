@@ -7,8 +7,8 @@ from common.draft_models.dflash import load_dflash, load_fuse, read_taps
 from common.draft_models.exporters import FusedExporter
 from common.drafters import blocks
 from common.drafters.best_first import Expansion
+from common.drafters.block_drafter import BlockDrafter
 from common.drafters.dflash import DflashNetwork
-from common.drafters.marginals import BlockDrafter
 from common.models.parts import head_of
 from common.protocol.views import TreeView
 from tests.common.draft_models import published_dflash
@@ -80,7 +80,7 @@ def stated(scene, path, held):
 def test_a_block_is_computed_from_what_has_arrived(scene, published, every_token, path, held):
     network = network_for(scene, published)
     network.absorb(scene.frames(exporter_for(published), held))
-    block = network.look_ahead(TOKENS, path)
+    block = network.predict_block(TOKENS, path)
     found = torch.log_softmax(network.logits(block, [(1,) * ahead for ahead in range(block.length)]), -1)
     assert block.length == LENGTH - 1
     torch.testing.assert_close(found, stated(scene, path, held), rtol=1e-5, atol=1e-7)
@@ -91,7 +91,7 @@ def test_a_block_proposes_from_the_likeliest_tokens_of_its_places(scene, publish
     monkeypatch.setattr(blocks, "_SHORTLIST", 3)
     network = network_for(scene, published)
     network.absorb(scene.frames(exporter_for(published), range(11)))
-    block = network.look_ahead(TOKENS, ())
+    block = network.predict_block(TOKENS, ())
     places = stated(scene, (), range(11))
     assert set(block.tokens.tolist()) == set(places.topk(3).indices.flatten().tolist())
     found = torch.log_softmax(network.logits(block, [(), (1, 1)]), -1)
@@ -105,7 +105,7 @@ def test_state_of_rewritten_positions_is_forgotten(scene, published):
     network.forget(6)
     fresh.absorb(scene.frames(exporter, range(6)))
     rewritten = [*TOKENS[:6], 200, 201]
-    found, expected = (each.logits(each.look_ahead(rewritten, ()), [()]) for each in (network, fresh))
+    found, expected = (each.logits(each.predict_block(rewritten, ()), [()]) for each in (network, fresh))
     torch.testing.assert_close(found, expected)
 
 

@@ -12,7 +12,7 @@ from common.protocol.errors import MisuseError
 from server.fleet import fleet
 from server.fleet.fleet import Fleet, StoreError
 from server.fleet.members import Member
-from server.refusal import RefusalError
+from server.refusal import AdmissionRefusedError
 from server.sessions.quotas import Allowance, Quotas
 from tests.server.fleet.stores import SharedMemory
 from tests.server.fleet.test_members import FIRST, TARGET
@@ -35,7 +35,7 @@ class Replica:
         for count in range(times):
             try:
                 self.quotas.check("alice", self.now)
-            except RefusalError:
+            except AdmissionRefusedError:
                 return count
             self.quotas.requested("alice", self.now)
         return times
@@ -141,7 +141,7 @@ async def test_after_a_long_outage_a_client_makes_up_for_a_minute_and_no_more(st
         await exchanged(second)
     store.is_gone = False
     await exchanged(second, first)
-    with pytest.raises(RefusalError) as refused:
+    with pytest.raises(AdmissionRefusedError) as refused:
         first.quotas.check("alice", first.now)
     assert refused.value.retry_after <= 66
 

@@ -16,7 +16,7 @@ from netem.experiments.service.local_store import LocalStore
 from server.fleet import fleet, redis_store
 from server.fleet.fleet import Fleet, StoreError
 from server.fleet.redis_store import RedisStore
-from server.refusal import RefusalError
+from server.refusal import AdmissionRefusedError
 from server.sessions.quotas import Allowance, BucketUse, Quotas
 from tests.server.fleet.stores import real_store
 from tests.server.fleet.test_members import FIRST
@@ -155,7 +155,7 @@ async def test_a_store_that_restarts_in_mid_run_loses_no_request_and_no_count(re
         running = [asyncio.create_task(each.run()) for each in fleets]
         for number in range(times):
             of_one, now = quotas[number % 2], time.monotonic()
-            with suppress(RefusalError):
+            with suppress(AdmissionRefusedError):
                 of_one.check("alice", now)
                 of_one.requested("alice", now)
                 admitted += 1
@@ -182,7 +182,7 @@ async def test_a_store_that_restarts_in_mid_run_loses_no_request_and_no_count(re
     await ask(20)
     await all_is_known()
     for each in quotas:
-        with pytest.raises(RefusalError):
+        with pytest.raises(AdmissionRefusedError):
             each.check("alice", time.monotonic())
     known = [use.level for each in quotas for use in each.offer(time.monotonic()).values()]
     assert known == [pytest.approx(per_minute - admitted + filled() / 2, abs=filled() / 2 + 0.1)] * 2

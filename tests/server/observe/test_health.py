@@ -23,7 +23,7 @@ async def test_a_server_serves_until_it_goes_away(target: Path) -> None:
     parts = assemble(options_for(target))
     await parts.server.start()
     assert await is_serving(parts.address)
-    parts.health.go_away()
+    parts.health.set_draining()
     assert not await is_serving(parts.address)
     await parts.server.stop(0)
     with pytest.raises(LinkError, match="cannot be reached"):
@@ -37,7 +37,7 @@ async def test_the_list_has_the_whole_server_alone(target: Path) -> None:
     async with grpc.aio.insecure_channel(str(parts.address)) as channel:
         ask = health_pb2_grpc.HealthStub(channel).List
         assert (await ask(health_pb2.HealthListRequest())).statuses == {"": states(status=states.SERVING)}
-        parts.health.go_away()
+        parts.health.set_draining()
         assert (await ask(health_pb2.HealthListRequest())).statuses == {"": states(status=states.NOT_SERVING)}
     await parts.server.stop(0)
 

@@ -92,7 +92,7 @@ def test_levels_come_in_a_row_and_then_go_to_the_session_that_has_waited_longest
     assert first is not second
     assert (again, last) == (first, second)
     assert third is not None
-    assert third.listener is newcomer
+    assert third.sink is newcomer
 
 
 def test_between_passes_each_level_goes_to_the_session_that_has_waited_longest() -> None:
@@ -111,7 +111,7 @@ def test_a_row_ends_when_its_session_leaves() -> None:
     begun(sessions, fake_target, [4, 1])
     first = one_level(sessions, helpers)
     assert first is not None
-    assert first.listener is leaving
+    assert first.sink is leaving
     sessions.leave(leaving, 0.0)
     assert [one_level(sessions, helpers) for _ in range(2)] == 2 * [*sessions._registry.entries]
 
@@ -123,7 +123,7 @@ def test_a_session_that_wants_no_help_is_passed_over() -> None:
     for _ in range(3):
         owner = one_level(sessions, helpers)
         assert owner is not None
-        assert owner.listener is helped
+        assert owner.sink is helped
 
 
 @pytest.mark.parametrize(("idle", "overlaps"), [("assist", True), ("auto", True), ("colocated", False)])
@@ -217,7 +217,7 @@ def test_sessions_to_which_no_level_can_go_are_no_rivals() -> None:
     for _ in range(3):
         owner = one_level(sessions, helpers, seconds=0.2)
         assert owner is not None
-        assert owner.listener is alive
+        assert owner.sink is alive
 
 
 def test_while_a_level_takes_long_passes_do_not_make_levels_look_fast() -> None:

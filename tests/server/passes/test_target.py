@@ -21,7 +21,7 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.passes.batch import ChosenTokens
 from server.passes.target import Target, load_target
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.sessions import Sessions
 from tests.pretended_gpu import GPU, load_on_cpu_first, pretended_gpu
 from tests.server.clients_of_sessions import CAPACITY, SERVING_LIMITS, TERMS, Client
@@ -181,7 +181,7 @@ def test_a_device_without_memory_for_all_computes_each_alone(error: Exception) -
     model = Narrow(2, error)
     first, refused, last = Target(model).verify(cases)  # type: ignore[arg-type]
     assert (first, last) == (chosen(2, 3), chosen(3))
-    assert isinstance(refused, RefusalError)
+    assert isinstance(refused, AdmissionRefusedError)
     assert (refused.reason, refused.code) == (RefusalReason.MEMORY, FailureCode.MEMORY)
     assert refused.retry_after > 0
     assert len(model.held) == 2

@@ -22,7 +22,7 @@ from server.passes.target import Target, load_target
 from server.ranks.commands import Run
 from server.ranks.group import RanksBrokenError
 from server.ranks.lead import Lead
-from server.ranks.place import Place
+from server.ranks.place import RankInfo
 from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.ranks.two_ranks import as_rank_0
@@ -114,7 +114,7 @@ class SlowGroup:
 
 
 async def test_other_ranks_that_are_busy_do_not_hold_the_event_loop_up() -> None:
-    lead, group = Lead(Place(ranks=2, local=2)), SlowGroup()
+    lead, group = Lead(RankInfo(ranks=2, local=2)), SlowGroup()
     lead._group = group  # type: ignore[assignment]
     watching = asyncio.create_task(lead.watch())
     await asyncio.sleep(0.01)
@@ -129,7 +129,7 @@ async def test_other_ranks_that_are_busy_do_not_hold_the_event_loop_up() -> None
 async def test_a_pass_that_hangs_is_noticed_although_a_beat_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("SILENCE_S", 0.05), ("_GRACE_S", 0.05), ("_BEAT_S", 0.01)):
         monkeypatch.setattr(f"server.ranks.lead.{name}", seconds)
-    lead, group = Lead(Place(ranks=2, local=2)), SlowGroup()
+    lead, group = Lead(RankInfo(ranks=2, local=2)), SlowGroup()
     monkeypatch.setattr(lead, "_end_at_once", lambda _: None)
     group.is_free.set()
     lead._group = group  # type: ignore[assignment]
@@ -164,7 +164,7 @@ async def test_a_pass_that_hangs_is_noticed_although_a_beat_waits_for_it(monkeyp
 def test_what_cannot_be_divided_is_refused_before_any_rank_starts(
     target: Path, ranks: int, options: Mapping[str, object], reason: str
 ) -> None:
-    with closing(Lead(Place(ranks=ranks, local=ranks))) as lead:
+    with closing(Lead(RankInfo(ranks=ranks, local=ranks))) as lead:
         with pytest.raises(CheckpointError, match=reason):
             lead.load_target(str(target), **{**PLACED, "keep_hidden": False, "taps": (), **options})
         with pytest.raises(AssertionError):

@@ -3,7 +3,7 @@
 import pytest
 
 from common.protocol.errors import MisuseError
-from server.ranks.place import ALONE, Place, check_devices, find_place
+from server.ranks.place import ALONE, RankInfo, check_devices, find_place
 
 LAUNCHED = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 
@@ -14,11 +14,11 @@ def test_one_process_is_alone() -> None:
 
 
 def test_the_first_rank_starts_the_others_itself() -> None:
-    assert find_place(3, {}) == Place(rank=0, ranks=3, local=3)
+    assert find_place(3, {}) == RankInfo(rank=0, ranks=3, local=3)
 
 
 def test_torchrun_says_which_rank_this_is() -> None:
-    assert find_place(None, LAUNCHED) == Place(rank=1, ranks=4, local=2, is_launched=True)
+    assert find_place(None, LAUNCHED) == RankInfo(rank=1, ranks=4, local=2, is_launched=True)
     assert find_place(4, LAUNCHED) == find_place(None, LAUNCHED)
 
 
@@ -30,15 +30,15 @@ def test_another_number_than_torchruns_is_misuse() -> None:
 
 
 def test_each_rank_needs_a_gpu_of_its_own() -> None:
-    check_devices(Place(ranks=4, local=2, is_launched=True), "cuda", 2)
+    check_devices(RankInfo(ranks=4, local=2, is_launched=True), "cuda", 2)
     with pytest.raises(MisuseError, match="4 ranks need a GPU each, but this machine has 2; start 2"):
-        check_devices(Place(ranks=4, local=4), "cuda", 2)
+        check_devices(RankInfo(ranks=4, local=4), "cuda", 2)
     with pytest.raises(MisuseError, match="leave out --tensor-parallel"):
-        check_devices(Place(ranks=2, local=2), "cuda", 1)
+        check_devices(RankInfo(ranks=2, local=2), "cuda", 1)
 
 
 def test_a_cpu_takes_any_number_of_ranks_and_other_devices_none() -> None:
-    check_devices(Place(ranks=8, local=8), "cpu", 0)
+    check_devices(RankInfo(ranks=8, local=8), "cpu", 0)
     for device in ("mps", "cuda:1"):
         with pytest.raises(MisuseError, match=f"but not on '{device}'"):
-            check_devices(Place(ranks=2, local=2), device, 8)
+            check_devices(RankInfo(ranks=2, local=2), device, 8)

@@ -13,7 +13,7 @@ import torch
 
 from server.ranks.follower import follow
 from server.ranks.lead import Lead
-from server.ranks.place import Place
+from server.ranks.place import RankInfo
 from tests.programs import FORKS
 
 Result = TypeVar("Result")
@@ -58,13 +58,13 @@ def as_rank_0(work: Callable[..., Result], *arguments: Any) -> Result:
 
 def _follow(store: str) -> None:
     torch.set_num_threads(1)
-    follow(Place(1, 2, 2), "cpu", store)
+    follow(RankInfo(1, 2, 2), "cpu", store)
 
 
 def _lead(store: str, results: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     torch.set_num_threads(1)
     try:
-        with closing(Lead(Place(0, 2, 2), lambda *_: AlreadyStarted(store))) as lead:
+        with closing(Lead(RankInfo(0, 2, 2), lambda *_: AlreadyStarted(store))) as lead:
             result = work(lead, *arguments)
         told = True, result
     except Exception as error:

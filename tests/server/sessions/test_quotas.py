@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import FailureCode
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.quotas import Allowance, Bucket, Quotas
 
 
-def refusal(quotas: Quotas, client: str, now: float) -> RefusalError | None:
+def refusal(quotas: Quotas, client: str, now: float) -> AdmissionRefusedError | None:
     try:
         quotas.check(client, now)
-    except RefusalError as error:
+    except AdmissionRefusedError as error:
         return error
     return None
 

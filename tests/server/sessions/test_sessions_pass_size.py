@@ -66,7 +66,7 @@ def grow(client: Client, count: int, logp: float) -> None:
 
 def widths(batch: PlannedPass[SessionEntry]) -> dict[object, int]:
     """The number of nodes of each client."""
-    return {entry.listener: scheduled.nodes for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)}
+    return {entry.sink: scheduled.nodes for entry, scheduled in zip(batch.owners, batch.scheduled, strict=True)}
 
 
 @pytest.mark.parametrize(("cost", "taken"), [(flat, 20), (steep, 0)])
@@ -94,7 +94,7 @@ def test_however_dear_tokens_are_every_prompt_moves_on_and_every_session_decodes
     reading.open(prompt_of(2, 40), LONG)
     batch = server.one_pass()
     chains = [len(scheduled.chain) for scheduled in batch.scheduled]
-    assert dict(zip([entry.listener for entry in batch.owners], chains, strict=True)) == {
+    assert dict(zip([entry.sink for entry in batch.owners], chains, strict=True)) == {
         decoding: 1,
         reading: LEAST_CHUNK,
     }
@@ -117,7 +117,7 @@ def test_a_session_that_waits_for_its_client_is_not_held_up_by_a_prompt_either()
     reading = Client(server.sessions, "reading")
     reading.open(prompt_of(2, 300), LONG)
     batch = server.one_pass(later=0.0)
-    assert [entry.listener for entry in batch.owners] == [reading]
+    assert [entry.sink for entry in batch.owners] == [reading]
     assert batch.work.tokens == LEAST_CHUNK
     assert server.one_pass(later=FAR).work.tokens == 64, "its client has been away for long"
     assert not decoding.done

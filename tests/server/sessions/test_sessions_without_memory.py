@@ -3,7 +3,7 @@
 import pytest
 
 from common.protocol.messages import FailureCode
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import (
     LEASE,
@@ -25,7 +25,7 @@ def sessions() -> Sessions:
     return leasing()
 
 
-NO_MEMORY = RefusalError(RefusalReason.MEMORY, "no memory", 1.0)
+NO_MEMORY = AdmissionRefusedError(RefusalReason.MEMORY, "no memory", 1.0)
 
 
 def test_an_answer_without_memory_on_the_device_is_put_away_and_comes_back(sessions: Sessions) -> None:

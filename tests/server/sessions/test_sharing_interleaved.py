@@ -19,7 +19,7 @@ from common.protocol.views import Proposal, TreeView
 from server.passes.batch import PlannedPass
 from server.passes.server_drafting import ServerDraftTask
 from server.passes.state_export import StateExport
-from server.refusal import RefusalError, RefusalReason
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions import shared_prefixes
 from server.sessions.entry import SessionEntry
 from server.sessions.sessions import Sessions
@@ -30,7 +30,7 @@ from tests.server.slot_account import check_slots
 
 TRUNK = prompt_of(0, 90)
 FAULT = PeerError("it fails here", FailureCode.INTERNAL)
-REFUSAL = RefusalError(RefusalReason.MEMORY, "no memory is left here", retry_after=1.0)
+REFUSAL = AdmissionRefusedError(RefusalReason.MEMORY, "no memory is left here", retry_after=1.0)
 _CLIENTS = 5
 _FED = 3  # of them ask for draft state
 _ASSISTED = (0, 1, 2, 4)  # for them the server drafts

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from common.draft_models.noted import LEVELS
+from common.draft_models.measured_acceptance import LEVELS
 from common.rounds import RoundsAnswer
 from tests.families import make_checkpoint
 from training.draft_models.features import FrozenTarget

@@ -15,7 +15,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from common.draft_models.noted import LONG_LEVELS, LONG_NODES, Worth, read_worth
+from common.draft_models.measured_acceptance import (
+    LONG_LEVELS,
+    LONG_NODES,
+    MeasuredAcceptance,
+    read_measured_acceptance,
+)
 from common.protocol.errors import MisuseError, OutriderError
 from tests.training.draft_models.fake_recipe import FakeRecipe, equal, make_inputs, weights
 from training.draft_models import trainer
@@ -66,7 +71,7 @@ def test_a_run_writes_draft_card_and_log(settings: TrainSettings) -> None:
     assert ran.measured is not None
     assert ran.measured.accept_length == 2.0
     assert sorted(path.name for path in ran.out.iterdir()) == ["README.md", "config.json", "model.safetensors"]
-    assert read_worth(ran.out) == {0: Worth(2.0, 1.5, (3.0,))}
+    assert read_measured_acceptance(ran.out) == {0: MeasuredAcceptance(2.0, 1.5, (3.0,))}
     card = (ran.out / "README.md").read_text()
     target = json.loads((WorkFolder(ran.out).settings).read_text())["target"]
     for said in (

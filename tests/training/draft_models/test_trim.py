@@ -12,8 +12,12 @@ from typer.testing import CliRunner
 from common.draft_kinds import DRAFT_KINDS
 from common.draft_models.eagle import load_eagle
 from common.draft_models.exporters import load_exporter
+from common.draft_models.measured_acceptance import (
+    MeasuredAcceptance,
+    read_measured_acceptance,
+    write_measured_acceptance,
+)
 from common.draft_models.moa import load_moa
-from common.draft_models.noted import Worth, note_worth, read_worth
 from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
 from common.drafters.load import DrafterConfig, load_drafter
@@ -48,7 +52,7 @@ def text(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("kind", MAKE)
 def test_frequent_tokens_are_kept_and_the_weights_are_the_same(tmp_path, target, text, kind):
     draft = MAKE[kind](tmp_path / "draft", target)
-    note_worth(draft, {0: Worth(2.5, 1.75)})
+    write_measured_acceptance(draft, {0: MeasuredAcceptance(2.5, 1.75)})
     trimmed = trim_draft(str(draft), str(target), [text], SIZE, tmp_path / "trimmed")
     assert trimmed.vocabulary == 300
     assert trimmed.covered == 1.0
@@ -62,7 +66,7 @@ def test_frequent_tokens_are_kept_and_the_weights_are_the_same(tmp_path, target,
     few = load_file(tmp_path / "fewer" / "model.safetensors")["kept_tokens"]
     assert set(few.tolist()) < set(kept.tolist())
     assert 3 / 300 < fewer.covered < 1.0
-    assert read_worth(tmp_path / "trimmed") == {0: Worth(2.5, 1.75)}
+    assert read_measured_acceptance(tmp_path / "trimmed") == {0: MeasuredAcceptance(2.5, 1.75)}
     config, own = (json.loads((folder / "config.json").read_text()) for folder in (draft, tmp_path / "trimmed"))
     assert own == config | {"trimmed_from": "draft"}
     said = {each.subject: each.detail for each in describe_draft("trimmed", inspect_draft(str(tmp_path / "trimmed")))}

@@ -18,8 +18,8 @@ from common.draft_models.layers import beside, masked_attention
 from common.draft_models.tandem import make_fuse
 from common.drafters.block_network import BlockNetwork
 from common.drafters.drafter import Drafter
+from common.drafters.level_and_block_drafter import LevelAndBlockDrafter
 from common.drafters.load import SPARE_SLOTS
-from common.drafters.look_ahead import LookAheadDrafter
 from common.protocol.messages import StateRequest
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.divergence import divergences
@@ -104,7 +104,7 @@ class BlockRecipe:
             for state, made in zip(of_states, own, strict=True)
         )
         reached = columns <= blocks.columns[:, None]
-        return self.draft.look_ahead(
+        return self.draft.predict_block(
             read[blocks.rows, blocks.columns],
             blocks.columns,
             masked_attention(reached[:, None, None]),
@@ -145,7 +145,7 @@ class BlockRecipe:
     def _drafter(self) -> Drafter:
         target, request = self._target, StateRequest("trained")
         draft = copy.deepcopy(self.draft).to(target.model.dtype)
-        return LookAheadDrafter(BlockNetwork(draft, self._tail, target.head, request, target.context, SPARE_SLOTS))
+        return LevelAndBlockDrafter(BlockNetwork(draft, self._tail, target.head, request, target.context, SPARE_SLOTS))
 
 
 def build(

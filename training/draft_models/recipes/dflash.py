@@ -17,9 +17,9 @@ from torch import nn
 from common.draft_models.dflash import KIND, DflashConfig, DflashDraft, make_fuse, save_dflash
 from common.draft_models.exporters import FusedExporter
 from common.draft_models.layers import DecoderLayer, beside, masked_attention
+from common.drafters.block_drafter import BlockDrafter
 from common.drafters.dflash import LEAD, DflashNetwork
 from common.drafters.drafter import Drafter
-from common.drafters.marginals import BlockDrafter
 from common.models.parts import layers_of, stack_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest

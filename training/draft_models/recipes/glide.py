@@ -16,7 +16,7 @@ from transformers import DynamicCache
 
 from common.draft_models.exporters import LastKeyValuesExporter, StateExporter
 from common.draft_models.glide import KIND, GlideConfig, GlideDraft, GlideLayer, save_glide
-from common.draft_models.layers import LayerShape, Turn, masked_attention
+from common.draft_models.layers import LayerShape, RotaryEmbedding, masked_attention
 from common.drafters.glide import GlideNetwork
 from common.models.decoder import CausalLm
 from common.models.families import value_width
@@ -124,8 +124,11 @@ def _turns_alike(target: FrozenTarget, shape: LayerShape) -> bool:
     not say which numbers of a head are turned together, or that a layer turns none. A token alone attends to itself
     alone, so that its keys at two positions differ in how they are turned and in nothing else."""
     first, far = (torch.tensor([[at]], device=target.device) for at in (0, min(_FAR, target.context - 1)))
-    wanted, turned = Turn(first, shape)(_last_keys(target, far)), Turn(far, shape)(_last_keys(target, first))
-    return bool((turned - wanted).norm() <= _ROUNDING * wanted.norm())
+    wanted, rotated = (
+        RotaryEmbedding(first, shape)(_last_keys(target, far)),
+        RotaryEmbedding(far, shape)(_last_keys(target, first)),
+    )
+    return bool((rotated - wanted).norm() <= _ROUNDING * wanted.norm())
 
 
 def _last_keys(target: FrozenTarget, positions: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.draft_models.noted import Worth
+from common.draft_models.measured_acceptance import MeasuredAcceptance
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.speed import clock, controller, draft_choice, frontier, network, sets
 from netem.experiments.speed.runs import SpeedWorkload
@@ -70,7 +70,7 @@ def test_what_auto_takes_is_held_against_the_best_draft_for_each_kind_of_prompts
 
 
 def test_auto_takes_guesses_on_a_slow_laptop_and_what_misses_seldom_on_a_long_link():
-    worths = {"guesses": Worth(8.0, 3.5), "careful": Worth(6.8, 1.99)}
+    worths = {"guesses": MeasuredAcceptance(8.0, 3.5), "careful": MeasuredAcceptance(6.8, 1.99)}
     assert draft_choice.taken_by_auto(worths, level=0.05, round_trip=0.0) == "guesses+lookup"
     assert draft_choice.taken_by_auto(worths, level=0.001, round_trip=0.6) == "careful+lookup"
 

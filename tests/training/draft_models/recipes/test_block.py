@@ -50,7 +50,7 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
             owned = trunk.last.keys_values(read, positions)
             chosen = sees[-1].nonzero()[:, 0]
             memory = [torch.cat(each, dim=2)[:, :, chosen] for each in zip(last, owned, strict=True)]
-            places = draft.look_ahead(read[:, -1], positions[:, -1], full_attention, memory)[0]
+            places = draft.predict_block(read[:, -1], positions[:, -1], full_attention, memory)[0]
             path = draft.first_path(places[:1])
             for place in range(LENGTH):
                 if not batch.learn[row, column : column + place + 1].all():

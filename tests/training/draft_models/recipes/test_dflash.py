@@ -54,7 +54,7 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
             if received.held[row, position]:
                 one = states[row, position : position + 1]
                 network.absorb([State(0, position, 1, "fused", "float16", tuple(one.shape), encode(one, "float16"))])
-        block = network.look_ahead(batch.ids[row, : column + 1].tolist(), ())
+        block = network.predict_block(batch.ids[row, : column + 1].tolist(), ())
         given = log_softmax(network.logits(block, [(0,) * place for place in range(block.length)]).float(), -1)
         wanted = log_softmax(target.model(batch.ids[row : row + 1]).logits[0].float(), -1)
         for place in range(block.length):

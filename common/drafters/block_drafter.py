@@ -16,7 +16,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
 
 
-class LookingAhead(Predicting, Protocol):
+class BlockPredictor(Predicting, Protocol):
     """A network that computes a block by itself."""
 
     kind: str
@@ -29,7 +29,7 @@ class LookingAhead(Predicting, Protocol):
         """Positions from `keep` on were rewritten."""
         ...
 
-    def look_ahead(self, tokens: Sequence[int], path: Sequence[int]) -> Block:
+    def predict_block(self, tokens: Sequence[int], path: Sequence[int]) -> Block:
         """The block whose anchor is the end of the `path` behind the committed `tokens`."""
         ...
 
@@ -37,7 +37,7 @@ class LookingAhead(Predicting, Protocol):
 class BlockDrafter:
     def __init__(
         self,
-        network: LookingAhead,
+        network: BlockPredictor,
         request: StateRequest,
         expansion: Expansion = Expansion(),  # noqa: B008
         rank: Rank = ranking_for,
@@ -64,7 +64,7 @@ class BlockDrafter:
             return ()
         anchor = blocks.most_worth(view, blocks.places(view.tokens, paths), paths.keys())
         if anchor is not None:
-            blocks.add(self._network.look_ahead(view.tokens, paths[anchor]))
+            blocks.add(self._network.predict_block(view.tokens, paths[anchor]))
         places = blocks.places(view.tokens, paths)
         blocks.forget_unused(places)
         self.judged = ranking.judged(view, blocks.offers(view.tokens, places, ranking))

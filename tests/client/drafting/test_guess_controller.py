@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.drafting.going_ahead import GoingAhead
+from client.drafting.guess_controller import GuessController
 
 ONE_S = 0.002
 
@@ -17,7 +17,7 @@ class Drafting:
 
     tokens: int
     ahead_s: float
-    going: GoingAhead = field(default_factory=GoingAhead)
+    going: GuessController = field(default_factory=GuessController)
     last_id: int = 0
     waiting: list[int] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ def test_the_choice_follows_a_change_of_text_or_machine(before, after):
 
 def test_what_was_refused_counts_for_nothing():
     """Of ten nodes that every level adds ahead, one is committed."""
-    going, last_id, ahead = GoingAhead(), 0, 0
+    going, last_id, ahead = GuessController(), 0, 0
     for _ in range(300):
         ahead += going.chosen
         added = range(last_id + 1, last_id + 11)
@@ -83,7 +83,7 @@ def test_tokens_of_one_level_that_come_with_several_commits_are_of_one_level():
 
 
 def test_ids_that_no_level_added_are_ignored():
-    going = GoingAhead()
+    going = GuessController()
     going.committed([3, 4])
     going.drafted(range(5, 8), 0.01)
     going.committed([900])

@@ -36,7 +36,7 @@ _SURE = 0.995
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class MeasuredAcceptance:
     """Committed tokens per pass in rounds of `LEVELS` levels; in rounds of one, None where that was not measured, which
     is taken for one token a level; and in long rounds, for each held-out prompt, empty where that was not measured."""
 
@@ -75,7 +75,7 @@ class Worth:
         return max(1.0, hits / hit_rate) if hit_rate > 0 else 1.0
 
 
-def note_worth(directory: Path, by_depth: Mapping[int, Worth]) -> None:
+def write_measured_acceptance(directory: Path, by_depth: Mapping[int, MeasuredAcceptance]) -> None:
     """Writes what was measured, by depth, into a draft's configuration: an accept length of 0, where all answers ended
     with their first token, measures nothing and could not be read."""
     measured = {depth: each.accept_length for depth, each in by_depth.items()}
@@ -89,13 +89,13 @@ def note_worth(directory: Path, by_depth: Mapping[int, Worth]) -> None:
         _note(directory, LONG_KEY, long)
 
 
-def read_worth(directory: Path) -> dict[int, Worth]:
+def read_measured_acceptance(directory: Path) -> dict[int, MeasuredAcceptance]:
     """By depth; empty where nothing was measured. Raises CheckpointError for impossible figures."""
     content = read_json(directory / CONFIG)
     one_level = _by_depth(directory, content, ONE_LEVEL_KEY, _length)
     long = _by_depth(directory, content, LONG_KEY, lambda lengths: tuple(map(_length, lengths)))
     return {
-        depth: Worth(length, one_level.get(depth), long.get(depth, ()))
+        depth: MeasuredAcceptance(length, one_level.get(depth), long.get(depth, ()))
         for depth, length in _by_depth(directory, content, ACCEPT_KEY, _length).items()
     }
 

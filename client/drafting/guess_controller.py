@@ -27,7 +27,7 @@ class _Level:
     ahead: bool
 
 
-class GoingAhead:
+class GuessController:
     """Levels go ahead while that brings more tokens a second: one that does not brings one token, on its path."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class LevelsAndBlocks(DraftNetwork, Predicting, Protocol):
         ...
 
 
-class LookAheadDrafter(TreeDrafter):
+class LevelAndBlockDrafter(TreeDrafter):
     def __init__(
         self,
         network: LevelsAndBlocks,

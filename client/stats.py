@@ -11,22 +11,23 @@ Clock = Callable[[], float]
 _DIGITS = {"seconds": 6, "tokens_per_second": 3, "ttft_seconds": 6, "accept_length": 3, "rtt_ms": 3}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The keys of the `stats` object; `draft` and `rule` are names, the rest is measured for one answer."""
+    """The keys of the `stats` object; `draft` and `rule` are names, the rest is measured for one answer, 0 where it
+    does not occur."""
 
-    tokens: int  # committed, the end token included
+    tokens: int = 0  # committed, the end token included
     seconds: float  # from sending the prompt to Finished
-    tokens_per_second: float
+    tokens_per_second: float = 0.0
     ttft_seconds: float  # from sending the prompt to the first commit
-    accept_length: float  # verified tokens per pass
-    passes: int  # that committed tokens of this answer, those included whose commits a resumed stream repeated
-    bytes_up: int
-    bytes_down: int
-    rtt_ms: float  # from sending Open to Opened, which precedes any pass; measured once for a stream
-    provisional_tokens: int  # offered before they were committed
-    retracted_tokens: int  # of these, taken back
-    reconnects: int
+    accept_length: float = 0.0  # verified tokens per pass
+    passes: int = 0  # that committed tokens of this answer, those included whose commits a resumed stream repeated
+    bytes_up: int = 0
+    bytes_down: int = 0
+    rtt_ms: float = 0.0  # from sending Open to Opened, which precedes any pass; measured once for a stream
+    provisional_tokens: int = 0  # offered before they were committed
+    retracted_tokens: int = 0  # of these, taken back
+    reconnects: int = 0
     draft: str
     rule: str
     state_bytes: Mapping[str, int] = field(default_factory=dict)  # of bytes_down, by kind of draft state

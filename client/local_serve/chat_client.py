@@ -306,8 +306,14 @@ def _answer(end: messages.ChatEnd) -> Answer:
 def _broken_off(tokens: Sequence[int], meter: Meter, draft: str, rule: str) -> Answer:
     """What is known of an answer whose end did not arrive."""
     seconds = meter.elapsed()
-    speed = per(len(tokens), seconds)
-    stats = Stats(len(tokens), seconds, speed, meter.ttft, 0.0, 0, 0, 0, 0.0, 0, 0, 0, draft, rule)
+    stats = Stats(
+        tokens=len(tokens),
+        seconds=seconds,
+        tokens_per_second=per(len(tokens), seconds),
+        ttft_seconds=meter.ttft,
+        draft=draft,
+        rule=rule,
+    )
     return Answer(tuple(tokens), "error", stats, failure=f"{GONE}; ask again")
 
 

@@ -173,17 +173,12 @@ class PrivacyRouter:
         """The stats of an answer without any pass."""
         assert self._detached is not None
         return Stats(
-            tokens=0,
             seconds=meter.elapsed(),
-            tokens_per_second=0.0,
             ttft_seconds=meter.ttft,
-            accept_length=0.0,
-            passes=0,
             bytes_up=fetch.traffic.up,
             bytes_down=fetch.traffic.down,
             rtt_ms=fetch.rtt_ms,
             provisional_tokens=len(run),
-            retracted_tokens=0,
             reconnects=fetch.reconnects,
             draft=self._detached.draft_name,
             rule=settings.rule,

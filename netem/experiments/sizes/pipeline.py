@@ -10,7 +10,6 @@ TARGET = LLAMA_70B
 MEMORY_BYTES_PER_S = 4.8e12  # of an H200, as its maker states
 LINK_BITS_PER_S = 25e9
 LINK_S = 50e-6
-ALL_REDUCE_IN_A_HOST_S = 10e-6
 DEPTH = 4
 """Drafted tokens of a pass, one below the other."""
 
@@ -21,11 +20,6 @@ PASS_S = TARGET.parameters * HALF_PRECISION / MEMORY_BYTES_PER_S
 def hop_s(rows: int) -> float:
     """From one host to the next, with the hidden states of `rows` tokens."""
     return LINK_S + rows * TARGET.hidden * HALF_PRECISION * 8 / LINK_BITS_PER_S
-
-
-def tensor_parallel_pass_s(hosts: int, all_reduce_s: float) -> float:
-    """Two all-reduces in each layer."""
-    return PASS_S / hosts + 2 * TARGET.layers * all_reduce_s
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from client.stats import Stats
 from netem.experiments.one_device.prompts import CATEGORIES
 from netem.experiments.ranks import PROMPTS, RULES, SYSTEMS, Measured, make_report, number_prompts, rule_of
 
-STATS = Stats(4, 1.0, 4.0, 0.1, 2.0, 2, 0, 0, 0.0, 0, 0, 0, "moa", "greedy")
+STATS = Stats(tokens=4, seconds=1.0, ttft_seconds=0.1, accept_length=2.0, passes=2, draft="moa", rule="greedy")
 ONE = Measured(
     [Answer((1, 2, number, 4), "length", STATS) for number in range(len(SYSTEMS) * len(RULES))],
     {"moa, N = 0, lsa": torch.tensor([[1.0, -4.0]])},

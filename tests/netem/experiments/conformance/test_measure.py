@@ -10,7 +10,9 @@ from netem.experiments.conformance.runs import CaseRun, SystemRun
 from tests.common.sampling.test_grammar import END, TOKENIZER
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-STATS = Stats(9, 2.0, 4.5, 0.1, 3.0, 3, 0, 0, 0.0, 0, 0, 0, "none", "greedy")
+STATS = Stats(
+    tokens=9, seconds=2.0, tokens_per_second=4.5, ttft_seconds=0.1, accept_length=3.0, passes=3, draft="none", rule="greedy"
+)
 
 
 NOTHING = CaseRun({}, {})

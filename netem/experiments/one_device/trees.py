@@ -22,11 +22,20 @@ class TreeWorkload:
 
 
 def grid(breadths: Sequence[int], depths: Sequence[int], sizes: Sequence[int]) -> list[Tree]:
-    """All distinct combinations: a tree never has more than breadth times depth nodes."""
+    """All distinct combinations: of a size that a tree cannot reach, the most nodes that it can have."""
     combined = [
-        (breadth, depth, min(nodes, breadth * depth)) for breadth in breadths for depth in depths for nodes in sizes
+        (breadth, depth, min(nodes, most_nodes(breadth, depth)))
+        for breadth in breadths
+        for depth in depths
+        for nodes in sizes
     ]
     return [Tree(*sizes) for sizes in dict.fromkeys(combined)]
+
+
+def most_nodes(breadth: int, depth: int) -> int:
+    """Of a tree without a bound on its nodes: the last level of a round takes all candidates (`Expansion.filling`),
+    `breadth` of the root and of each node of the levels before it."""
+    return breadth * (1 + breadth * (depth - 1))
 
 
 FULL = TreeWorkload(prompts=6, tokens=96, trees=grid((1, 4, 8, 16), (2, 4, 6, 8), (16, 62)))
@@ -76,8 +85,8 @@ def make_report(measured: Sequence[TreeScore], sizes: Mapping[str, int], max_new
             EXPLAINED,
             f"Greedy, at most {max_new_tokens} tokens of an answer; prompts held out from training: {in_words(sizes)}.",
             f"Speed-ups over decoding one by one at stated costs: {IN_WORDS}. In bold, each draft's fastest tree.",
-            "A level adds at most 'breadth' nodes, the likeliest of the whole tree; 'nodes' bounds all levels. "
-            + OWN_TREE,
+            "A level adds at most 'breadth' nodes, the likeliest of the whole tree, and the last one as many as fit; "
+            "'nodes' bounds all levels. " + OWN_TREE,
         ),
         results={
             "prompts": dict(sizes),

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
+from client.stats import per
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
@@ -27,12 +28,14 @@ QUICK = SpeedWorkload(("4g",), prompts=3, tokens=96)
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One system on one category. predicted: tokens per second, with the measured time to the first token."""
+    """One system on one category. rounds: the lock-step run that the coverage is from. predicted: tokens per second,
+    with the measured time to the first token."""
 
     link: str
     category: str
     system: str
     coverage: float
+    rounds: Run
     run: Run
     predicted: float
 
@@ -56,15 +59,23 @@ def compare(testbed: Testbed, profile: LinkProfile, category: str, tokens: int) 
     """Measures and predicts the streaming systems; the coverage comes from lock-step on the same prompts."""
     prompts = testbed.prompts[category]
     rounds = run_alone(testbed, profile, LOCKSTEP_MOA, prompts, tokens)
-    levels = LOCKSTEP_MOA.policy.round_levels
-    assert levels is not None
-    coverage = coverage_of(rounds.stats.accept_length, levels)
+    coverage = rounds_coverage(rounds)
     predicted = []
     for system in (EAGER, AUTO):
         run = run_alone(testbed, profile, system, prompts, tokens)
         speed = predict(coverage, costs_of(system, profile), system.policy.levels_together)
-        predicted.append(Prediction(profile.name, category, system.name, coverage, run, with_first_token(run, speed)))
+        rate = with_first_token(run, speed)
+        predicted.append(Prediction(profile.name, category, system.name, coverage, rounds, run, rate))
     return predicted
+
+
+def rounds_coverage(rounds: Run) -> float:
+    """The coverage of lock-step rounds, 0 where an answer has none. The prompt's own pass is left out: it commits a
+    token without a draft."""
+    levels = LOCKSTEP_MOA.policy.round_levels
+    assert levels is not None
+    stats, prompts = rounds.stats, len(rounds.answers)
+    return coverage_of(per(stats.tokens - prompts, stats.passes - prompts), levels)
 
 
 def with_first_token(run: Run, speed: float) -> float:
@@ -97,7 +108,7 @@ def make_report(found: list[Prediction], workload: SpeedWorkload) -> Report:
             f"moa.",
             VIRTUAL_CLOCK,
             "Coverage is the chance that the target's next token is in the drafted tree, from the accept length of "
-            "lock-step rounds with the published tree on the same prompts.",
+            "lock-step rounds with the published tree on the same prompts, without the prompts' own passes.",
             "The model (netem/experiments/speed/model.py) draws covered tokens with that chance, independently, and "
             "moves laptop, link and server by their costs; the link's delay is what small packets take at the pace "
             "at which nodes are sent. The first token is taken as measured.",
@@ -107,7 +118,7 @@ def make_report(found: list[Prediction], workload: SpeedWorkload) -> Report:
             "clock": "virtual",
             "points": [
                 {
-                    **{key: value for key, value in asdict(each).items() if key != "run"},
+                    **{key: value for key, value in asdict(each).items() if key not in ("rounds", "run")},
                     "ratio": each.ratio,
                     "measured": each.run.as_dict(),
                 }
@@ -117,9 +128,14 @@ def make_report(found: list[Prediction], workload: SpeedWorkload) -> Report:
         faults=[
             fault
             for category in dict.fromkeys(each.category for each in found)
-            for fault in faults_of([each.run for each in found if each.category == category])
+            for fault in faults_of(_runs([each for each in found if each.category == category]))
         ],
     )
+
+
+def _runs(found: list[Prediction]) -> list[Run]:
+    """All of them, lock-step ones once for each link."""
+    return [*{each.link: each.rounds for each in found}.values(), *(each.run for each in found)]
 
 
 def _row(each: Prediction) -> list[str]:

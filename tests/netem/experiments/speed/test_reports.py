@@ -91,9 +91,17 @@ def test_the_controller_is_held_against_the_best_tree():
 def test_a_prediction_takes_the_first_token_as_it_was():
     measured = run(40.0)  # four tokens, the first after 0.1 s
     assert sets.with_first_token(measured, 30.0) == pytest.approx(4 / (0.1 + 3 / 30.0))
-    found = [sets.Prediction("4g", "code", system.name, 0.9, measured, 50.0) for system in (EAGER, AUTO)]
+    found = [sets.Prediction("4g", "code", system.name, 0.9, measured, measured, 50.0) for system in (EAGER, AUTO)]
     assert found[0].ratio == pytest.approx(0.8)
-    check("sets", sets.make_report(found, WORKLOAD))
+    report = sets.make_report(found, WORKLOAD)
+    check("sets", report)
+    assert report.faults == []
+
+
+def test_a_failed_drafter_of_the_rounds_that_coverage_is_from_is_a_fault():
+    failed = run(10.0, note="the drafter failed")
+    found = [sets.Prediction("4g", "code", system.name, 0.9, failed, run(40.0), 50.0) for system in (EAGER, AUTO)]
+    assert sets.make_report(found, WORKLOAD).faults == ["the drafter failed"]
 
 
 def test_what_overran_its_costs_says_nothing_of_the_clock():

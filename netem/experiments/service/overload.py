@@ -6,6 +6,7 @@ twice as many.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,10 +24,11 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD
 from client.errors import ServerRefusedError
 from client.link.stream import Access
+from client.stats import per
 from common.address import parse_destination
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
-from netem.experiments.speed.runs import quantile
+from netem.experiments.speed.runs import fault_of, quantile
 
 RUNNING = 4
 SECONDS = 60.0
@@ -43,7 +45,7 @@ class LoadObservations:
     """The observations of all clients of one load. Times are in seconds.
 
     tokens: that came within `seconds`. gaps: between tokens of admitted answers. refused: from a request to its
-    refusal. hints: the retry-after of refusals.
+    refusal. hints: the retry-after of refusals. failures: why answers broke off, which count as none.
     """
 
     seconds: float
@@ -52,6 +54,7 @@ class LoadObservations:
     gaps: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
     hints: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -89,20 +92,23 @@ async def _run_client(deadline_s: float, client: Client, prompts: list[list[int]
         began_s = now()
         try:
             async with client.converse(CLOUD, None) as conversation:
-                await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
+                answer = await conversation.answer(prompts[turn % len(prompts)], options.settings(), watch)
         except ServerRefusedError as error:
             observed.refused.append(now() - began_s)
             observed.hints.append(error.retry_after)
             await asyncio.sleep(error.retry_after)
             continue
         turn += 1
+        if failure := fault_of(answer):
+            observed.failures.append(failure)
+            continue
         observed.answers += 1
         observed.gaps += [later - earlier for earlier, later in pairwise(commits)]
 
 
 def make_report(loads: dict[int, LoadObservations]) -> Report:
     alone, crowded = loads.values()
-    slowdown = median(crowded.gaps) / median(alone.gaps)
+    slowdown = per(_median(crowded.gaps), _median(alone.gaps))
     slowest = quantile(crowded.refused, 0.95) if crowded.refused else 0.0
     return Report(
         title="A server that is asked for twice what it does at a time",
@@ -113,7 +119,7 @@ def make_report(loads: dict[int, LoadObservations]) -> Report:
             f"{MAX_NEW_TOKENS} "
             "tokens at most, decoded in the cloud. A client that is refused comes back when it was told to.",
             f"Of those that are let in, the time from token to token is {slowdown:.2f} times as long (medians).",
-            f"Those that are refused are told to come back after {median(crowded.hints or [0.0]):.1f} s (median).",
+            f"Those that are refused are told to come back after {_median(crowded.hints):.1f} s (median).",
         ),
         results={
             "slowdown": slowdown,
@@ -121,7 +127,7 @@ def make_report(loads: dict[int, LoadObservations]) -> Report:
                 str(count): {
                     "answers": observed.answers,
                     "tokens": observed.tokens,
-                    "gap_median": median(observed.gaps),
+                    "gap_median": _median(observed.gaps),
                     "gap_p95": quantile(observed.gaps, 0.95),
                     "refused": len(observed.refused),
                     "refused_p95": quantile(observed.refused, 0.95) if observed.refused else None,
@@ -132,6 +138,12 @@ def make_report(loads: dict[int, LoadObservations]) -> Report:
             },
         },
         faults=[
+            *(
+                f"with {count} clients, {failure}"
+                for count, observed in loads.items()
+                for failure in observed.failures[:10]
+            ),
+            *(f"with {count} clients no answer was whole" for count, observed in loads.items() if not observed.answers),
             *([f"tokens come {slowdown:.2f} times as slowly"] if slowdown > MOST_SLOWDOWN else []),
             *([f"a refusal took {slowest * 1000:.0f} ms"] if slowest > MOST_SECONDS_TO_REFUSE else []),
             *([] if crowded.refused else ["nobody was refused"]),
@@ -140,12 +152,17 @@ def make_report(loads: dict[int, LoadObservations]) -> Report:
     )
 
 
+def _median(values: Sequence[float]) -> float:
+    """0 where there are no values."""
+    return median(values) if values else 0.0
+
+
 def _cells(count: int, observed: LoadObservations) -> list[str]:
     return [
         str(count),
         str(observed.answers),
         f"{observed.tokens / observed.seconds:.0f}",
-        f"{median(observed.gaps) * 1000:.0f}",
+        f"{_median(observed.gaps) * 1000:.0f}",
         f"{quantile(observed.gaps, 0.95) * 1000:.0f}",
         str(len(observed.refused)),
         f"{quantile(observed.refused, 0.95) * 1000:.0f}" if observed.refused else "",

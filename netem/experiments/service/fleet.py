@@ -26,6 +26,7 @@ from client.demo.family import DemoModels, find_family
 from client.link.stream import Access
 from common.address import Address
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.service.background import in_background
 from netem.experiments.service.replica_clients import (
     ARRIVAL_S,
     CLIENTS,
@@ -104,9 +105,8 @@ async def measure(request: Request, advance: Advance) -> Report:
         addresses = [Address(first.host, first.port + number) for number in range(REPLICAS)]
         truths = await find_truths(Access(addresses[0]), family, request.seed, folder)
         clients = Clients(addresses, truths, folder)
-        doing = [asyncio.create_task(clients.come_and_go(index)) for index in range(CLIENTS)]
-        doing.append(asyncio.create_task(_note_absences(clients, addresses, page, absences)))
-        try:
+        asking = (clients.come_and_go(index) for index in range(CLIENTS))
+        async with in_background(*asking, _note_absences(clients, addresses, page, absences)):
             advance("arrival of the clients", 0.1)
             await asyncio.sleep(CLIENTS * ARRIVAL_S)
             advance(CALM, 0.15)
@@ -117,10 +117,6 @@ async def measure(request: Request, advance: Advance) -> Report:
             restarts_s = tuple(absences.seconds)
             advance(UPDATE, 0.8)
             phases[UPDATE] = await run_phase(clients, _update(fleet, page), lambda: [])
-        finally:
-            for each in doing:
-                each.cancel()
-            await asyncio.gather(*doing, return_exceptions=True)
         advance("end of the fleet", 0.95)
         fleet.ask_to_end()
         async with asyncio.timeout(_END_S):

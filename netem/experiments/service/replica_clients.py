@@ -5,6 +5,7 @@ It may not know who starts or kills replicas; whoever does says which were away.
 """
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,6 +36,9 @@ session."""
 SAMPLE_S = 0.25
 """From one look at the clients, or at the fleet, to the next."""
 
+MOST_WAIT_S = 60.0
+"""The longest that a client may wait for an answer, ten times what one takes."""
+
 _PROMPTS = 12
 _OPTIONS = AnswerOptions(STREAM, MAX_NEW_TOKENS, idle="eager")
 _PATIENT = OfflineOptions(wait_s=120.0)
@@ -58,7 +62,8 @@ class Reconnect:
 
 @dataclass
 class Phase:
-    """`held` are samples of the sessions of each replica in turn."""
+    """`held` are samples of the sessions of each replica in turn. `longest_wait_s`: for an answer, also for one that a
+    client still waited for at the end."""
 
     answers: int = 0
     different: int = 0
@@ -66,6 +71,7 @@ class Phase:
     reconnects: list[Reconnect] = field(default_factory=list)
     held: list[list[int]] = field(default_factory=list)
     seconds: float = 0.0
+    longest_wait_s: float = 0.0
 
     @property
     def moved(self) -> int:
@@ -79,12 +85,13 @@ class Phase:
 
 class Clients:
     """Each asks on a connection and a session of its own, and then comes back as a new client. `away_at`: when each
-    replica was last away."""
+    replica was last away. `asked_at`: when each client asked what it waits for."""
 
     def __init__(self, given: Sequence[Address], truths: dict[tuple[int, ...], tuple[int, ...]], cache: Path):
         self.phase = Phase()
         self.held = Counter[Address]()
         self.away_at: dict[Address, float] = {}
+        self.asked_at: dict[int, float] = {}
         self._access = Access(given[0], others=tuple(given[1:]), follow_replicas=True)
         self._truths = truths
         self._cache = cache
@@ -92,16 +99,22 @@ class Clients:
     async def come_and_go(self, index: int) -> None:
         await asyncio.sleep(index * ARRIVAL_S)
         prompts = list(self._truths)
-        while True:
-            prompt = prompts[index % len(prompts)]
-            index += 1
+        for turn in itertools.count(index):
+            self.asked_at[index] = time.monotonic()
             try:
-                await self._ask(prompt)
+                await self._ask(prompts[turn % len(prompts)])
             except OutriderError as error:
                 self.phase.failures.append(str(error))
             except Exception as error:  # or the client would be gone, and nobody would know
                 self.phase.failures.append(f"{type(error).__name__}: {error}")
                 return
+            finally:
+                self.note_wait(index)
+
+    def note_wait(self, index: int) -> None:
+        """A client waits, or has waited until now."""
+        waited_s = time.monotonic() - self.asked_at[index]
+        self.phase.longest_wait_s = max(self.phase.longest_wait_s, waited_s)
 
     async def _ask(self, prompt: tuple[int, ...]) -> None:
         began, opened, causes = time.monotonic(), list[Address](), list[str]()
@@ -153,6 +166,8 @@ async def run_phase(clients: Clients, until: Any, sampled: Callable[[], Sequence
             clients.phase.held.append([clients.held[address] for address in addresses])
         await asyncio.wait({ending}, timeout=SAMPLE_S)
     ending.result()
+    for index in clients.asked_at:
+        clients.note_wait(index)
     clients.phase.seconds = time.monotonic() - began
     return clients.phase
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from netem.experiments.experiment import Report
 from netem.experiments.service.fair_choice import fair_unevenness, uneven
-from netem.experiments.service.replica_clients import ARRIVAL_S, CLIENTS, MAX_NEW_TOKENS, Phase
+from netem.experiments.service.replica_clients import ARRIVAL_S, CLIENTS, MAX_NEW_TOKENS, MOST_WAIT_S, Phase
 
 REPLICAS = 3
 MOST_UNEVEN = 0.2
@@ -40,6 +40,12 @@ def report_of(
         counts = (phase.answers, len(phase.failures), phase.different, phase.moved)
         rows.append([name, f"{phase.seconds:.0f}", *map(str, counts), str(len(phase.without_cause) - back), str(back)])
         faults += [f"{name}: {failure}" for failure in phase.failures[:10]]
+        if phase.answers < CLIENTS:
+            faults.append(f"{name}: {phase.answers} answers for {CLIENTS} clients")
+        if phase.longest_wait_s > MOST_WAIT_S:
+            faults.append(
+                f"{name}: a client waited {phase.longest_wait_s:.0f} s for an answer; {MOST_WAIT_S:g} s may be"
+            )
         if phase.different:
             faults.append(f"{name}: {phase.different} answers differ")
         if phase.without_cause:
@@ -61,6 +67,7 @@ def report_of(
             f"Mean sessions of a replica in the calm phase differ from the mean of all by at most {spread:.1%}. Over "
             f"{calm} answers the choice of the less loaded of two gives at most {fair:.1%} in 95 of 100 simulated runs "
             "in which every client sees the loads as they are.",
+            f"No client waited longer for an answer than {max(each.longest_wait_s for each in phases.values()):.0f} s.",
             *remarks,
             "'different': from what one replica answers while nobody else asks. 'moved with their replica': streams "
             "that answers lost because their replica was away, of which one may lose several. 'without cause': "

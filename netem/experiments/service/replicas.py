@@ -18,6 +18,7 @@ from client.demo.family import DemoModels, find_family
 from client.link.stream import Access
 from common.address import Address, parse_destination
 from netem.experiments.experiment import Advance, Report, Request
+from netem.experiments.service.background import in_background
 from netem.experiments.service.local_store import LocalStore
 from netem.experiments.service.replica_clients import ARRIVAL_S, CLIENTS, Clients, Phase, calm, find_truths, run_phase
 from netem.experiments.service.replica_report import CALM, KILL_INTERVAL_S, KILLING, REPLICAS, report_of
@@ -51,8 +52,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         up = {parse_destination(await server.ready()): server for server in servers}
         truths = await find_truths(Access(next(iter(up))), family, request.seed, folder)
         clients = Clients(list(up), truths, folder)
-        coming = [asyncio.create_task(clients.come_and_go(index)) for index in range(CLIENTS)]
-        try:
+        async with in_background(*(clients.come_and_go(index) for index in range(CLIENTS))):
             advance("arrival of the clients", 0.1)
             await asyncio.sleep(CLIENTS * ARRIVAL_S)
             advance(CALM, 0.15)
@@ -60,10 +60,6 @@ async def measure(request: Request, advance: Advance) -> Report:
             advance(KILLING, 0.3)
             killing = asyncio.create_task(_kill(clients, up, start, store, planned))
             phases[KILLING] = await run_phase(clients, killing, lambda: [])
-        finally:
-            for each in coming:
-                each.cancel()
-            await asyncio.gather(*coming, return_exceptions=True)
     return make_report(phases, killing.result(), planned)
 
 

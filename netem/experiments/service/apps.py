@@ -7,11 +7,14 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import openai
+
+from netem.experiments.service.background import in_background
 
 IDENTICAL, DIFFERENT, LEFT, FAILED = "identical", "different", "left", "failed"
 
@@ -20,6 +23,9 @@ _LEAVING_SHARE = 0.15
 
 _UNSTREAMED_SHARE = 0.25
 """The share of the others that are requested without streaming."""
+
+PATIENCE_S = 60.0
+"""A request that is not answered so long after the last one was sent counts as failed."""
 
 _RETRIES = 40  # of a refused request, by OpenAI's client
 _REPEATS = "x-stainless-retry-count"
@@ -40,6 +46,7 @@ class Apps:
 
     troubles: descriptions of answers that differed or failed. first_seconds: to the first text of streamed answers.
     repeated: requests that OpenAI's client sent again, because they were refused or lost before an answer began.
+    asks: whether apps still send requests.
     """
 
     address: str
@@ -48,6 +55,7 @@ class Apps:
     troubles: list[str] = field(default_factory=list)
     first_seconds: list[float] = field(default_factory=list)
     repeated: int = 0
+    asks: bool = True
 
     @property
     def repeats(self) -> str:
@@ -57,8 +65,8 @@ class Apps:
             f"again, which it did {self.repeated} times."
         )
 
-    async def run_app(self, deadline_s: float, seed: int) -> None:
-        """One app, which sends requests until deadline_s of time.monotonic."""
+    async def run_app(self, seed: int) -> None:
+        """One app, which sends requests as long as apps ask."""
         dice = random.Random(seed)
         async with openai.AsyncOpenAI(
             base_url=f"http://{self.address}/v1",
@@ -70,7 +78,7 @@ class Apps:
                 event_hooks={"request": [self._sends]},
             ),
         ) as client:
-            while time.monotonic() < deadline_s:
+            while self.asks:
                 await self._ask(client, dice.choice(self.requests), dice)
 
     async def _sends(self, request: Any) -> None:
@@ -86,14 +94,14 @@ class Apps:
             else:
                 text, has_left = await self._read(client, request, leaves_after)
         except Exception as error:  # whatever it is, the app got no answer
-            self._judged(FAILED, f"{type(error).__name__}: {error}")
+            self.judged(FAILED, f"{type(error).__name__}: {error}")
             return
         if has_left and request.text.startswith(text):
-            self._judged(LEFT)
+            self.judged(LEFT)
         elif text == request.text:
-            self._judged(IDENTICAL)
+            self.judged(IDENTICAL)
         else:
-            self._judged(DIFFERENT, f"{text!r} instead of {request.text!r}")
+            self.judged(DIFFERENT, f"{text!r} instead of {request.text!r}")
 
     async def _read(
         self, client: openai.AsyncOpenAI, request: AppRequest, leaves_after: int | None
@@ -116,12 +124,18 @@ class Apps:
         answer = await client.chat.completions.create(**request.body)
         return str(answer.choices[0].message.content)
 
-    def _judged(self, verdict: str, trouble: str = "") -> None:
+    def judged(self, verdict: str, trouble: str = "") -> None:
         self.verdicts[verdict] += 1
         if trouble:
             self.troubles.append(trouble)
 
 
-async def run_apps(apps: Apps, count: int, deadline_s: float, seed: int) -> None:
-    """`count` apps at once, until deadline_s of time.monotonic."""
-    await asyncio.gather(*(apps.run_app(deadline_s, seed * 1000 + number) for number in range(count)))
+@asynccontextmanager
+async def asking(apps: Apps, count: int, seed: int) -> AsyncIterator[None]:
+    """`count` apps at once, which send requests until the block ends. Requests under way then have PATIENCE_S."""
+    async with in_background(*(apps.run_app(seed * 1000 + number) for number in range(count))) as running:
+        yield
+        apps.asks = False
+        _, hanging = await asyncio.wait(running, timeout=PATIENCE_S)
+        for _ in hanging:
+            apps.judged(FAILED, f"a request was not answered within {PATIENCE_S:g} s")

@@ -10,7 +10,7 @@ from netem.links.breakable import BreakableProxy
 
 _INTERVAL_S = (2.0, 15.0)  # from one fault to the next
 _SILENT_S = (0.3, 4.0)
-_KINDS = (FaultKind.RESET, FaultKind.BLACKHOLE, FaultKind.MOVE)
+KINDS = (FaultKind.RESET, FaultKind.BLACKHOLE, FaultKind.MOVE)
 
 
 async def inject_link_faults(proxy: BreakableProxy, injected: Counter[FaultKind], seed: int) -> None:
@@ -19,7 +19,7 @@ async def inject_link_faults(proxy: BreakableProxy, injected: Counter[FaultKind]
     try:
         while True:
             await asyncio.sleep(dice.uniform(*_INTERVAL_S))
-            kind = dice.choice(_KINDS)
+            kind = dice.choice(KINDS)
             injected[kind] += 1
             await inject_link_fault(proxy, kind, dice.uniform(*_SILENT_S) if kind is FaultKind.BLACKHOLE else 0.0)
     finally:

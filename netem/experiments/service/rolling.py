@@ -4,7 +4,6 @@ Each new server is ready before the link leads to it; then the old one is told t
 """
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 from netem.experiments.service.app_requests import make_app_requests
-from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, Apps, run_apps
+from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, PATIENCE_S, Apps, asking
 from netem.experiments.service.endpoint import endpoint
 from netem.links.breakable import BreakableProxy
 
@@ -67,9 +66,8 @@ async def measure(request: Request, advance: Advance) -> Report:
         proxy = await stack.enter_async_context(BreakableProxy(address))
         _, endpoint_address = await stack.enter_async_context(endpoint(proxy.address, cache, APPS))
         apps = Apps(endpoint_address, requests)
-        running_apps = asyncio.create_task(run_apps(apps, APPS, time.monotonic() + 3600, request.seed))
         moved = dict.fromkeys(DRAINS_SECONDS, 0)
-        try:
+        async with asking(apps, APPS, request.seed):
             for index in range(restarts):
                 advance(
                     f"restart {index + 1} of {restarts}", _REFERENCES_SHARE + (1 - _REFERENCES_SHARE) * index / restarts
@@ -81,14 +79,12 @@ async def measure(request: Request, advance: Advance) -> Report:
                 moved[DRAINS_SECONDS[index % len(DRAINS_SECONDS)]] += server.summary()["failures"]
                 server = successor
             await asyncio.sleep(_INTERVAL_S)
-        finally:
-            running_apps.cancel()
-            await asyncio.gather(running_apps, return_exceptions=True)
     return make_report(apps, restarts, moved)
 
 
 def make_report(apps: Apps, restarts: int, moved: dict[int, int]) -> Report:
     verdicts = apps.verdicts
+    answered = verdicts.total() - verdicts[FAILED]
     counts = {drain: len(range(index, restarts, len(DRAINS_SECONDS))) for index, drain in enumerate(DRAINS_SECONDS)}
     return Report(
         title="Servers replaced under load",
@@ -100,7 +96,8 @@ def make_report(apps: Apps, restarts: int, moved: dict[int, int]) -> Report:
             "most, half of them drawn with a seed.",
             f"{verdicts.total()} answers: {verdicts[IDENTICAL]} identical to transformers' own `generate`, "
             f"{verdicts[LEFT]} left in mid-answer by their app, {verdicts[DIFFERENT]} different, {verdicts[FAILED]} "
-            f"failed. {apps.repeats}",
+            f"failed. {apps.repeats} A request that is unanswered {PATIENCE_S:g} s after the last one was sent has "
+            "failed.",
             "'moved': streams that the old server ended because its time was up; their answers went on at its "
             "successor.",
         ),
@@ -111,5 +108,9 @@ def make_report(apps: Apps, restarts: int, moved: dict[int, int]) -> Report:
             "restarts": restarts,
             "moved": moved,
         },
-        faults=apps.troubles[:20],
+        faults=[
+            *apps.troubles[:20],
+            *([] if answered >= APPS * restarts else [f"{answered} answers for {APPS} apps and {restarts} restarts"]),
+            *([] if moved[0] else ["no answer moved in its midst, though servers ended without time for them"]),
+        ],
     )

@@ -21,7 +21,8 @@ from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 from netem.experiments.service.app_requests import make_app_requests
-from netem.experiments.service.apps import Apps, run_apps
+from netem.experiments.service.apps import Apps, asking
+from netem.experiments.service.background import in_background
 from netem.experiments.service.endpoint import endpoint
 from netem.experiments.service.link_faults import inject_link_faults
 from netem.experiments.service.process_monitor import ProcessMonitor
@@ -68,17 +69,13 @@ async def measure(request: Request, advance: Advance) -> Report:
         apps, injected = Apps(endpoint_address, requests), Counter[FaultKind]()
         monitor = ProcessMonitor({"outriderd": server.pid, "outrider serve": endpoint_process.pid})
         began_s = time.monotonic()
-        background = [
-            asyncio.create_task(monitor.watch()),
-            asyncio.create_task(inject_link_faults(proxy, injected, request.seed)),
-            asyncio.create_task(_report_progress(apps, began_s, seconds, advance)),
-        ]
-        try:
-            await run_apps(apps, APPS, began_s + seconds, request.seed)
-        finally:
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+        meanwhile = in_background(
+            monitor.watch(),
+            inject_link_faults(proxy, injected, request.seed),
+            _report_progress(apps, began_s, seconds, advance),
+        )
+        async with meanwhile, asking(apps, APPS, request.seed):
+            await asyncio.sleep(seconds)
         await endpoint_process.stop()
         # A moved connection is silent for good, and the server's own pings find that out after longer than a lease.
         proxy.reset()

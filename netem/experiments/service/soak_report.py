@@ -8,10 +8,13 @@ from typing import Any
 
 from netem.experiments.experiment import Report
 from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, Apps
+from netem.experiments.service.link_faults import KINDS
 from netem.experiments.service.process_monitor import WARM_UP_SHARE, Growth, ProcessReading, growth
 from netem.experiments.torture.plan import FaultKind
 
 MOST_GROWTH = 0.05
+_LONG_S = 600.0
+"""In so long a run every kind of fault is expected."""
 HEADINGS = ("process", "MB before", "MB after", "growth", "threads", "open files")
 
 
@@ -36,6 +39,7 @@ def make_report(result: SoakResult, apps: int, max_new_tokens: int) -> Report:
         for name, held in result.server["held"].items()
     }
     twice = result.server["recomputed_tokens"]
+    first_s = median(result.apps.first_seconds) if result.apps.first_seconds else None
     return Report(
         title="Half an hour of apps over a link that breaks",
         headings=HEADINGS,
@@ -47,7 +51,7 @@ def make_report(result: SoakResult, apps: int, max_new_tokens: int) -> Report:
             f"{verdicts.total()} answers: {verdicts[IDENTICAL]} identical to transformers' own `generate`, "
             f"{verdicts[LEFT]} left in mid-answer by their app (what had come was the beginning of the right text), "
             f"{verdicts[DIFFERENT]} different, {verdicts[FAILED]} failed. {result.apps.repeats} First text after "
-            f"{median(result.apps.first_seconds):.2f} s (median).",
+            f"{'-' if first_s is None else f'{first_s:.2f}'} s (median).",
             f"Meanwhile the link was cut {result.faults.total()} times: "
             f"{', '.join(f'{count} {kind}' for kind, count in result.faults.items())}.",
             f"Before and after: medians of the first and the last third of what follows the first {WARM_UP_SHARE:.0%}.",
@@ -60,7 +64,7 @@ def make_report(result: SoakResult, apps: int, max_new_tokens: int) -> Report:
             "troubles": result.apps.troubles,
             "cuts": {kind.value: count for kind, count in result.faults.items()},
             "seconds": result.seconds,
-            "first_seconds": median(result.apps.first_seconds),
+            "first_seconds": first_s,
             "growth": {name: {**asdict(each), "share": each.share} for name, each in grown.items()},
             "left": left,
             "server": result.server,
@@ -68,6 +72,13 @@ def make_report(result: SoakResult, apps: int, max_new_tokens: int) -> Report:
         },
         faults=[
             *result.apps.troubles[:20],
+            *([] if verdicts.total() > verdicts[FAILED] else ["no request was answered"]),
+            *([] if result.faults.total() else ["the link was never cut"]),
+            *(
+                f"the link was never cut by '{kind}'"
+                for kind in KINDS
+                if result.faults.total() and result.seconds >= _LONG_S and not result.faults[kind]
+            ),
             *(
                 f"{name} grew by {each.share:.1%}, more than {MOST_GROWTH:.0%}"
                 for name, each in grown.items()

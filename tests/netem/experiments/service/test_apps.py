@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 from collections import Counter
 from contextlib import asynccontextmanager
 
@@ -11,7 +10,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, AppRequest, Apps, run_apps
+from netem.experiments.service import apps as apps_module
+from netem.experiments.service.apps import DIFFERENT, FAILED, IDENTICAL, LEFT, AppRequest, Apps, asking
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = "one two three four"
@@ -61,12 +61,40 @@ async def endpoint():
 async def judged(question: AppRequest, answers: int = 40) -> Apps:
     async with endpoint() as address:
         apps = Apps(address, [question])
-        asking = asyncio.create_task(run_apps(apps, 2, math.inf, seed=1))
-        while apps.verdicts.total() < answers:
-            await asyncio.sleep(0.01)
-        asking.cancel()
-        await asyncio.wait([asking])
+        async with asking(apps, 2, seed=1):
+            while apps.verdicts.total() < answers:
+                await asyncio.sleep(0.01)
     return apps
+
+
+async def test_a_request_that_hangs_has_failed_once_nobody_asks(monkeypatch):
+    monkeypatch.setattr(apps_module, "PATIENCE_S", 0.2)
+
+    async def hang(*_):
+        await asyncio.sleep(60)
+
+    async with asyncio.timeout(10), await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        apps = Apps(f"{host}:{port}", [AppRequest(BODY, TEXT)])
+        async with asking(apps, 2, seed=1):
+            await asyncio.sleep(0.1)
+        assert apps.verdicts == Counter({FAILED: 2})
+        assert apps.troubles == ["a request was not answered within 0.2 s"] * 2
+
+
+async def test_a_request_under_way_is_answered_when_nobody_asks_any_more(monkeypatch):
+    begun = asyncio.Event()
+
+    async def slow(self, client, request, dice):
+        begun.set()
+        await asyncio.sleep(0.05)
+        self.judged(IDENTICAL)
+
+    monkeypatch.setattr(Apps, "_ask", slow)
+    apps = Apps("127.0.0.1:1", [AppRequest(BODY, TEXT)])
+    async with asking(apps, 1, seed=1):
+        await begun.wait()
+    assert apps.verdicts == Counter({IDENTICAL: 1})
 
 
 async def test_the_right_text_is_identical_and_its_beginning_is_left():

@@ -16,5 +16,16 @@ def test_answers_that_are_the_same_whoever_made_them_are_what_is_wanted():
 
 
 def test_a_request_that_fails_is_a_fault():
-    apps = Apps("", [], Counter({FAILED: 1}), ["APIError: out of reach"])
+    apps = Apps("", [], Counter({IDENTICAL: 40, FAILED: 1}), ["APIError: out of reach"])
     assert make_report(apps, 5, {20: 0, 0: 7}).faults == ["APIError: out of reach"]
+
+
+def test_servers_that_nobody_asked_while_they_were_replaced_are_a_fault():
+    assert make_report(Apps("", [], Counter({IDENTICAL: 19, FAILED: 9})), 5, {20: 0, 0: 7}).faults == [
+        "19 answers for 4 apps and 5 restarts"
+    ]
+
+
+def test_a_run_in_which_no_answer_moved_in_its_midst_is_not_valid():
+    (fault,) = make_report(Apps("", [], Counter({IDENTICAL: 40})), 5, {20: 0, 0: 0}).faults
+    assert fault == "no answer moved in its midst, though servers ended without time for them"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from netem.experiments.service.apps import DIFFERENT, IDENTICAL, LEFT, Apps
+from netem.experiments.service.link_faults import KINDS
 from netem.experiments.service.process_monitor import ProcessReading
 from netem.experiments.service.soak_report import SoakResult, make_report
 from netem.experiments.torture.plan import FaultKind
@@ -22,7 +23,7 @@ def result(**more) -> SoakResult:
     apps = Apps("", [], Counter({IDENTICAL: 8, LEFT: 2}), [], [0.2, 0.4, 0.3])
     words = {"held": HELD, "recomputed_tokens": 0}
     return replace(
-        SoakResult(apps, Counter({FaultKind.RESET: 3}), {"outriderd": readings()}, words, words, 1800.0), **more
+        SoakResult(apps, Counter(dict.fromkeys(KINDS, 3)), {"outriderd": readings()}, words, words, 1800.0), **more
     )
 
 
@@ -36,6 +37,19 @@ def test_a_run_in_which_all_went_well_is_valid():
     assert report.rows == [["outriderd", "100", "100", "+0.0%", "4 to 4", "10 to 10"]]
     assert "10 answers: 8 identical" in report.remarks[1]
     assert result().apps.repeats in report.remarks[1]
+
+
+def test_a_link_that_was_not_cut_is_a_fault():
+    assert faults(faults=Counter()) == ["the link was never cut"]
+    resets = Counter({FaultKind.RESET: 3})
+    assert faults(faults=resets) == ["the link was never cut by 'blackhole'", "the link was never cut by 'move'"]
+    assert faults(faults=resets, seconds=90.0) == []
+
+
+def test_a_run_without_answers_is_a_fault():
+    report = make_report(result(apps=Apps("", [])), 4, 40)
+    assert report.faults == ["no request was answered"]
+    assert report.results["first_seconds"] is None
 
 
 def test_growth_beyond_5_percent_is_a_fault():

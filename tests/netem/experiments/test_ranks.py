@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from client.answer import Answer
@@ -36,6 +37,14 @@ def test_other_draft_state_is_a_fault() -> None:
     report = make_report(ONE, replace(ONE, states={"moa, N = 0, lsa": torch.tensor([[1.0, -4.001]])}))
     assert len(report.faults) == 1
     assert report.faults[0].startswith("draft state differs by 0.00025")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_draft_state_that_is_no_number_is_a_fault(place: int) -> None:
+    states = {f"moa, N = {depth}, lsa": torch.tensor([[1.0, -4.0]]) for depth in (0, 1)}
+    broken = states | {f"moa, N = {place}, lsa": torch.tensor([[1.0, torch.nan]])}
+    report = make_report(replace(ONE, states=states), replace(ONE, states=broken))
+    assert report.faults == ["draft state differs by nan of its largest number"]
 
 
 def test_every_system_answers_prompts_of_all_categories_by_both_rules() -> None:

@@ -137,11 +137,14 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
             ],
         },
         faults=[
-            f"with {name} and {counted(each.clients, 'client')}: {fault}"
-            for name, of in loads.items()
-            for each in of
-            for answer in each.answers
-            if (fault := fault_of(answer))
+            *(
+                f"with {name} and {counted(each.clients, 'client')}: {fault}"
+                for name, of in loads.items()
+                for each in of
+                for answer in each.answers
+                if (fault := fault_of(answer))
+            ),
+            *(f"with {counted(count, 'client')} the answers differ between systems" for count in different),
         ],
     )
 

@@ -1,7 +1,7 @@
 """`families`: whether answers of many families of models are, token for token, what transformers' `generate` writes.
 
 The real client and server on the virtual clock, with packed passes over the streamed tree. The checkpoints are random
-and made by the run. It may not know how any family is computed.
+and made by the run; every family is to be served. It may not know how any family is computed.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from netem.experiments.family_checkpoints import (
     make_family_checkpoint,
 )
 from netem.experiments.references import NEAR_TIE, Reference, reference_answer, verdict
+from netem.experiments.speed.runs import fault_of
 from netem.links.profiles import PROFILES
 from netem.virtual.client import DraftSetup, LoadedDrafts, ask
 from netem.virtual.clock import run_virtually
@@ -46,13 +47,15 @@ HEADINGS = ("family", "what is special", "draft model", "answers", *VERDICTS, "a
 
 @dataclass(frozen=True, eq=False)
 class FamilyOutcome:
-    """refusal: why the family is not served, empty where it is. tally: verdicts, tokens and passes by draft."""
+    """refusal: why the family is not served, empty where it is. tally: verdicts, tokens and passes by draft. faults: of
+    answers that cannot be counted."""
 
     family: Family
     refusal: str = ""
     tally: Mapping[str, Counter[str]] = field(default_factory=dict)
     gaps: Sequence[float] = ()
     """Between the two best scores, at each position of the reference answers."""
+    faults: Sequence[str] = ()
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -77,12 +80,14 @@ def judge(family: Family, seed: int) -> FamilyOutcome:
         model = load_causal_lm(target)
         references = [reference_answer(model, prompt, ends, MAX_NEW_TOKENS) for prompt in _prompts(seed)]
         loaded = LoadedDrafts(server)
-        tally = {name: _judge_draft(server, loaded, name, references) for name in DRAFTS}
-    return FamilyOutcome(family, tally=tally, gaps=[gap for each in references for gap in each.gaps])
+        faults: list[str] = []
+        tally = {name: _judge_draft(server, loaded, name, references, faults) for name in DRAFTS}
+    gaps = [gap for each in references for gap in each.gaps]
+    return FamilyOutcome(family, tally=tally, gaps=gaps, faults=faults)
 
 
 def _judge_draft(
-    server: VirtualServer, loaded: LoadedDrafts, draft: str, references: Sequence[Reference]
+    server: VirtualServer, loaded: LoadedDrafts, draft: str, references: Sequence[Reference], faults: list[str]
 ) -> Counter[str]:
     options = AnswerOptions(STREAM, MAX_NEW_TOKENS, idle="patient", pace=LEVEL_SECONDS)
     tally: Counter[str] = Counter()
@@ -97,6 +102,8 @@ def _judge_draft(
                 tally[verdict(reference, answer.tokens)] += 1
                 tally["tokens"] += answer.stats.tokens
                 tally["passes"] += answer.stats.passes
+                if fault := fault_of(answer):
+                    faults.append(f"with {draft}, {fault}")
 
     run_virtually(main())
     return tally
@@ -126,7 +133,6 @@ def make_report(outcomes: Sequence[FamilyOutcome]) -> Report:
             f"tokens are {median(gaps):.2g} apart in the median and {min(gaps):.2g} at least.",
             f"'{NEAR}' is an independent draft model of the same family: the target with a tenth of noise.",
             f"A near-tie is a first difference where the reference's two best scores are within {NEAR_TIE:g}.",
-            *(f"{each.family.name} is refused: {each.refusal}" for each in refused),
         ),
         results={
             each.family.name: {"refusal": each.refusal}
@@ -134,8 +140,12 @@ def make_report(outcomes: Sequence[FamilyOutcome]) -> Report:
             for each in outcomes
         },
         faults=[
-            f"{count} answers of {name} with {draft} differ from the reference where it is no near-tie"
-            for (name, draft), count in different.items()
+            *(f"{each.family.name} is refused: {each.refusal}" for each in refused),
+            *(f"{each.family.name} {fault}" for each in outcomes for fault in each.faults),
+            *(
+                f"{count} answers of {name} with {draft} differ from the reference where it is no near-tie"
+                for (name, draft), count in different.items()
+            ),
         ],
     )
 

@@ -16,6 +16,7 @@ from common.drafters.best_first import Expansion
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
 from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables, TableTarget
+from netem.experiments.speed.runs import fault_of
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import Direction, LinkProfile
 from netem.virtual.clock import run_virtually
@@ -77,10 +78,11 @@ SHAPES: dict[str, Expansion | None] = {
 @dataclass(frozen=True)
 class RankCounts:
     """counts: [TOKENS, ranks], how often a token of each rank came at each place of an answer. passes: of each
-    answer."""
+    answer. faults: of answers that cannot be counted, such as those whose drafter failed."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((TOKENS, len(CHANCES)), np.int64))
     passes: list[int] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
 
 def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> RankCounts:
@@ -102,6 +104,8 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
             for place, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
                 counted.counts[place, rank] += 1
             counted.passes.append(answer.stats.passes)
+            if fault := fault_of(answer):
+                counted.faults.append(fault)
 
     limits = ServingLimits(timing.clients, timing.pass_tokens, 0.0)
     async with serving(TableTarget(tables, _CAPACITY), _TERMS, limits, timing.pace, _CAPACITY) as engine:

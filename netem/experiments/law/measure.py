@@ -124,10 +124,18 @@ def make_report(rows: Sequence[ConditionResult]) -> Report:
             ],
         },
         faults=[
-            f"token {place + 1} at '{test.timing}' with the tree '{test.shape}' does not follow the law (p = {p:.1e})"
-            for test in tests
-            for place, p in enumerate(test.p_values)
-            if place and p < least
+            *(
+                f"at '{row.timing.name}' with the tree '{row.shape}', {fault}"
+                for row in rows
+                for fault in dict.fromkeys(row.counted.faults)
+            ),
+            *(
+                f"token {place + 1} at '{test.timing}' with the tree '{test.shape}' does not follow the law "
+                f"(p = {p:.1e})"
+                for test in tests
+                for place, p in enumerate(test.p_values)
+                if place and p < least
+            ),
         ],
     )
 

@@ -60,17 +60,36 @@ def test_an_answer_ends_where_longrope_would_choose_other_frequencies(tmp_path: 
     assert len(due.answer) == room
 
 
-def test_a_refused_family_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_family_is_a_fault_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise CheckpointError("packed passes do not agree")
 
     monkeypatch.setattr(families, "load_virtual_server", refuse)
     report = make_report([judge(FAMILIES["llama"], seed=0)])
     assert report.rows == [["llama", "grouped heads", "refused", "", "", "", "", ""]]
-    assert "llama is refused: packed passes do not agree" in report.remarks
+    assert report.faults == ["llama is refused: packed passes do not agree"]
 
 
-def test_only_differences_are_faults() -> None:
+def test_a_drafter_that_fails_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no such layer")
+
+    def broken(self: LoadedDrafts, draft: DraftSetup) -> object:
+        drafter = made(self, draft)
+        monkeypatch.setattr(drafter, "draft", fail)
+        return drafter
+
+    made = LoadedDrafts.drafter
+    monkeypatch.setattr(LoadedDrafts, "drafter", broken)
+    outcome = judge(FAMILIES["llama"], seed=0)
+    why = "the drafter failed (no such layer); the answer went on without it"
+    assert outcome.tally["near"]["identical"] == families.PROMPTS
+    assert make_report([outcome]).faults == [
+        f"llama with {draft}, {why}" for draft in families.DRAFTS for _ in range(2)
+    ]
+
+
+def test_near_ties_are_no_faults_and_differences_are() -> None:
     good = Counter(identical=2, tokens=8, passes=4)
     bad = Counter({"different": 1, "near-tie": 1, "tokens": 4, "passes": 4})
     report = make_report([FamilyOutcome(FAMILIES["phi"], tally={"lookup": good, "near": bad}, gaps=[0.5])])

@@ -6,7 +6,7 @@ import pytest
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, sample
 from netem.experiments.law.measure import FALSE_ALARM, ConditionResult, make_report, p_values
-from netem.experiments.law.tables import CHANCES, make_tables
+from netem.experiments.law.tables import CHANCES, TableDrafter, make_tables
 from netem.experiments.report import write_report
 
 ANSWERS = 1_200
@@ -47,6 +47,20 @@ def test_a_report_names_what_does_not_follow_the_law(tmp_path) -> None:
     }
     write_report(EXPERIMENTS["law"], report, origin, tmp_path)
     assert "| next door | two wide, one child | 1000 |" in (tmp_path / "table.md").read_text()
+
+
+def test_a_drafter_that_fails_is_a_fault(monkeypatch) -> None:
+    """The answers alone would follow the law."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("no such row")
+
+    monkeypatch.setattr(TableDrafter, "draft", fail)
+    failed = sample(TIMINGS[0], SHAPES[SHAPE], make_tables(seed=0), answers=200, seed=0)
+    why = "the drafter failed (no such row); the answer went on without it"
+    assert failed.faults == [why] * 200
+    report = make_report([ConditionResult(TIMINGS[0], SHAPE, failed)])
+    assert report.faults == [f"at 'next door' with the tree '{SHAPE}', {why}"]
 
 
 def test_a_deviation_too_small_for_every_row_is_seen_in_all_of_them_together() -> None:

@@ -16,7 +16,7 @@ from netem.experiments.capacity.acceptance import (
     RecordingDrafter,
     make_recording,
 )
-from netem.experiments.speed.runs import Asker, drawn
+from netem.experiments.speed.runs import Asker, drawn, whole
 from netem.experiments.speed.systems import EAGER, System
 from netem.experiments.speed.testbed import Testbed
 from netem.links.profile import LinkProfile
@@ -43,7 +43,7 @@ def record(testbed: Testbed, link: LinkProfile, prompts: Sequence[Prompt], new_t
                 assert drafter is not None
                 recording = RecordingDrafter(drafter)
                 options = EAGER.options(new_tokens)
-                answer = await ask(engine, testbed.server, drawn(link, number), prompt, options, recording)
+                answer = whole(await ask(engine, testbed.server, drawn(link, number), prompt, options, recording))
                 offers, beside = recording.recorded(prompt, answer.tokens)
                 recorder.answers.append((len(prompt), offers))
                 recorder.beside += beside
@@ -63,7 +63,7 @@ def tokens_per_client_second(
             async def attend(number: int) -> list[tuple[int, float]]:
                 asker = Asker(testbed, engine, system, system.options(new_tokens))
                 answers = [
-                    await asker.ask(drawn(link, number, turn), prompt, ignore_tokens)
+                    whole(await asker.ask(drawn(link, number, turn), prompt, ignore_tokens))
                     for turn, prompt in enumerate(prompts[number::clients])
                 ]
                 return [(answer.stats.tokens, answer.stats.seconds) for answer in answers]

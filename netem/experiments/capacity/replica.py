@@ -14,13 +14,13 @@ from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
 from client.demo.asking import ignore_tokens
 from client.drafting.policies import Policy
-from client.errors import BrokenOffError, ServerRefusedError
+from client.errors import ServerRefusedError
 from client.stats import per
 from common.protocol.terms import Terms
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.capacity.gaps import GapRecorder, LinkGaps, together
 from netem.experiments.capacity.replay import END, Replay, ReplayDrafter, ReplayDrafterFactory, ReplayTarget
-from netem.experiments.speed.runs import drawn
+from netem.experiments.speed.runs import drawn, whole
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import LinkProfile
 from netem.virtual.clock import run_virtually
@@ -146,14 +146,12 @@ async def ask_replayed(
     begun: float = 0.0,
     watch: TokenListener = ignore_tokens,
 ) -> Answer:
-    """Recorded answer `number`, of which the share `begun` is part of the prompt."""
+    """Recorded answer `number`, of which the share `begun` is part of the prompt. Raises OutriderError where it breaks
+    off or its drafter fails."""
     prompt = replay.prompt(number, int(begun * (replay.tokens(number) - 1)))
     drafter = ReplayDrafter(replay) if system.policy.drafts else None
     session_id = f"{link.seed:016x}{number:016x}"
-    answer = await ask(engine, link, session_id, prompt, replay_options(replay, system, number), drafter, watch)
-    if answer.failure:
-        raise BrokenOffError(answer.failure)
-    return answer
+    return whole(await ask(engine, link, session_id, prompt, replay_options(replay, system, number), drafter, watch))
 
 
 def replay_options(replay: Replay, system: ReplicaSystem, number: int) -> AnswerOptions:

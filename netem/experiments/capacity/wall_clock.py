@@ -17,7 +17,6 @@ from client.answer import Answer
 from client.conversation import Conversation
 from client.demo.asking import ignore_tokens
 from client.drafting.loop import DraftingLoop
-from client.errors import BrokenOffError
 from client.link.shared_connection import ConversationStreams, SharedConnection
 from client.link.stream import Access
 from common.address import Address
@@ -30,6 +29,7 @@ from common.rpc.description import ServerDescription
 from common.rpc.service import register
 from netem.experiments.capacity.replay import Replay, ReplayDrafter
 from netem.experiments.capacity.replica import ReplicaSystem, replay_options, replay_server, tokens_in_turn
+from netem.experiments.speed.runs import whole
 from netem.virtual.server import running
 from server.engine import Engine
 from server.models.bundles import BundleStore
@@ -59,7 +59,7 @@ class TimedRun:
 async def time_in_turn(
     replay: Replay, system: ReplicaSystem, clients: int, answers: int, replicas: int, apart_s: float = 0.0
 ) -> TimedRun:
-    """As `answer_in_turn`, in real time. Raises BrokenOffError if an answer breaks off."""
+    """As `answer_in_turn`, in real time. Raises OutriderError if an answer breaks off or its drafter fails."""
     async with AsyncExitStack() as stack:
         reconnects = 0
         served = [await stack.enter_async_context(_serving(replay, system)) for _ in range(replicas)]
@@ -129,6 +129,4 @@ async def _ask(
             answer = await conversation.answer(replay.prompt(number), options.settings(), ignore_tokens)
         finally:
             conversation.close()
-    if answer.failure:
-        raise BrokenOffError(answer.failure)
-    return answer
+    return whole(answer)

@@ -14,6 +14,7 @@ from client.answering import AnswerOptions
 from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
 from client.stats import Stats, combined, per
+from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.experiment import Advance
 from netem.experiments.speed.systems import System
@@ -170,6 +171,13 @@ async def run_everywhere(
 def fault_of(answer: Answer) -> str:
     """Why an answer cannot be counted: it is incomplete, or its drafter failed. Empty where it can."""
     return f"an answer broke off: {answer.failure}" if answer.failure else answer.note
+
+
+def whole(answer: Answer) -> Answer:
+    """The answer. Raises OutriderError where it cannot be counted."""
+    if fault := fault_of(answer):
+        raise OutriderError(fault)
+    return answer
 
 
 def are_alike(runs: Iterable[Run]) -> bool:

@@ -7,9 +7,10 @@ from itertools import count
 import pytest
 
 from client.errors import BrokenOffError
+from common.protocol.errors import OutriderError
 from netem.experiments.capacity import replica
 from netem.experiments.capacity.measure import AUTO, COLOCATED, EAGER, PATIENT, PLAIN
-from netem.experiments.capacity.replay import Replay
+from netem.experiments.capacity.replay import Replay, ReplayDrafter
 from netem.experiments.capacity.replica import ReplicaLoad, answer_in_turn, run_replica
 from netem.links.profiles import find_profile
 from netem.virtual.server import PACE
@@ -43,6 +44,15 @@ def test_a_client_that_fails_ends_the_run(monkeypatch):
     monkeypatch.setattr(replica, "ask_replayed", failing)
     with pytest.raises(BrokenOffError, match="could not compute"):
         run_replica(Replay(PREDICTABLE), PLAIN, LOAD)
+
+
+def test_a_drafter_that_fails_ends_the_run(monkeypatch):
+    def fail(*_):
+        raise ValueError("no such row")
+
+    monkeypatch.setattr(ReplayDrafter, "draft", fail)
+    with pytest.raises(OutriderError, match="the drafter failed"):
+        speed(PREDICTABLE, EAGER)
 
 
 def test_what_the_draft_model_covers_is_committed_together():

@@ -5,8 +5,9 @@ from itertools import product
 
 import pytest
 
+from common.protocol.errors import OutriderError
 from netem.experiments.experiment import Request
-from netem.experiments.speed.runs import drawn, faults_of, quantile, run_alone
+from netem.experiments.speed.runs import drawn, faults_of, quantile, run_alone, whole
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, LOCKSTEP_MOA
 from netem.experiments.speed.testbed import open_testbed
 from netem.links.profiles import find_profile
@@ -31,6 +32,14 @@ def test_answers_that_differ_or_broke_off_make_runs_invalid():
     assert len(faults_of([run(10), run(10, tokens=(1, 2, 3, 5))])) == 1
     assert "the line is cut" in faults_of([run(10, failure="the line is cut")])[0]
     assert faults_of([run(10), run(10, note="the drafter failed")]) == ["the drafter failed"]
+
+
+def test_an_answer_that_cannot_be_counted_is_refused():
+    (timed,) = run(10).answers
+    assert whole(timed.answer) is timed.answer
+    for one in (run(10, failure="the line is cut"), run(10, note="the drafter failed")):
+        with pytest.raises(OutriderError, match=r"the line is cut|the drafter failed"):
+            whole(one.answers[0].answer)
 
 
 def test_links_are_drawn_anew_for_other_numbers_and_alike_for_the_same():

@@ -36,8 +36,19 @@ class Bursts:
     @property
     def mean_loss(self) -> float:
         """The share of packets that is lost in the long run."""
-        bad_share = self.to_bad / (self.to_bad + self.to_good)
-        return bad_share * self.loss_bad + (1 - bad_share) * self.loss_good
+        return self._bad_share * self.loss_bad + (1 - self._bad_share) * self.loss_good
+
+    @property
+    def covariance(self) -> float:
+        """Of a packet's loss with that of a later one, summed over all later ones."""
+        stays = 1 - self.to_bad - self.to_good  # what is left of a state's excess after one packet
+        of_states = self._bad_share * (1 - self._bad_share) * (self.loss_bad - self.loss_good) ** 2
+        return of_states * stays / (1 - stays)
+
+    @property
+    def _bad_share(self) -> float:
+        """The share of packets in the bad state."""
+        return self.to_bad / (self.to_bad + self.to_good)
 
 
 class BurstLoss:

@@ -251,7 +251,8 @@ def make_report(
                 for each in compared
             ],
         },
-        faults=[
+        faults=[fault for link in links.values() for fault in link["faults"]]
+        + [
             f"{each.system} on {each.setting.link} with {counted(each.setting.clients, 'client')} is {each.ratio:.2f} "
             "times as fast on the virtual clock as in real time"
             for each in off

@@ -10,7 +10,7 @@ from common.protocol.errors import MisuseError
 from netem.links.backends import PROXY, TUN, LinkRequest, find_backend
 from netem.links.calibrating.calibration import Calibration, DirectionMeasured, RoundTrips
 from netem.links.calibrating.datagrams import Datagrams
-from netem.links.calibrating.nominal import median_rtt_ms, rtt_spread_ms
+from netem.links.calibrating.nominal import chance_loss, median_rtt_ms, rtt_spread_ms
 from netem.links.calibrating.streams import FarEnd
 from netem.links.errors import LinkFailureError
 from netem.links.outages import NEVER
@@ -126,8 +126,8 @@ async def _on_streams(plan: MeasuringPlan, link: Address, far_end: FarEnd) -> Ca
         "none: TCP ends at both sides",
         RoundTrips.of(times_ms),
         plan.nominal_rtt_ms,
-        DirectionMeasured(up, profile.up.mean_rate_bits_per_s, up, None, profile.up.mean_loss),
-        DirectionMeasured(down, profile.down.mean_rate_bits_per_s, down, None, profile.down.mean_loss),
+        DirectionMeasured(up, profile.up.mean_rate_bits_per_s, up, None, profile.up.mean_loss, None),
+        DirectionMeasured(down, profile.down.mean_rate_bits_per_s, down, None, profile.down.mean_loss, None),
         None,
     )
 
@@ -170,4 +170,5 @@ def _count_packets(plan: MeasuringPlan, datagrams: Datagrams, up: bool) -> Direc
         # A packet that is lost after transmission has used the rate too.
         carried = datagrams.flood(up, _OVERLOAD * nominal_rate, plan.seconds, drain_s).rate_bits_per_s
         rate = carried / (1 - direction.mean_loss)
-    return DirectionMeasured(rate, nominal_rate, 0.0, loss, direction.mean_loss)
+    chance = chance_loss(direction, sparse.sent)
+    return DirectionMeasured(rate, nominal_rate, 0.0, loss, direction.mean_loss, chance)

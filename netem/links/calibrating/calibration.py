@@ -31,8 +31,8 @@ class DirectionMeasured:
     """One direction. Rates are in bits per second.
 
     rate: of the transmitter; under `tun` of UDP packets with their headers, under `proxy` of payload. tcp_goodput: the
-    payload rate of one bulk TCP connection. loss: the share of packets lost on a link that is not full; None where
-    packets cannot be counted. Nominal values are the profile's.
+    payload rate of one bulk TCP connection. loss: the share of packets lost on a link that is not full; chance_loss:
+    how far it may be off by chance; both None where packets cannot be counted. Nominal values are the profile's.
     """
 
     rate: float | None
@@ -40,6 +40,7 @@ class DirectionMeasured:
     tcp_goodput: float
     loss: float | None
     nominal_loss: float
+    chance_loss: float | None
 
     @property
     def rate_error(self) -> float:
@@ -47,6 +48,13 @@ class DirectionMeasured:
         if self.rate is None or self.nominal_rate is None:
             return 0.0
         return self.rate / self.nominal_rate - 1
+
+    @property
+    def keeps_loss(self) -> bool:
+        """Whether the loss is within a tenth of the nominal one, chance aside."""
+        if self.loss is None or self.chance_loss is None:
+            return True
+        return abs(self.loss - self.nominal_loss) <= TOLERANCE * self.nominal_loss + self.chance_loss
 
 
 @dataclass(frozen=True)
@@ -73,16 +81,23 @@ class Calibration:
         return self.rtt.p50_ms / self.nominal_rtt_ms - 1
 
     def faults(self) -> list[str]:
-        """One sentence for each quantity that is more than a tenth off."""
+        """One sentence for each quantity that is more than a tenth off, and for losses that are so not by chance."""
         errors = {
             "median round trip": self.rtt_error,
             "rate up": self.up.rate_error,
             "rate down": self.down.rate_error,
         }
         return [
-            f"the {what} is {error:+.0%} off what {self.profile} promises"
-            for what, error in errors.items()
-            if abs(error) > TOLERANCE
+            *(
+                f"the {what} is {error:+.0%} off what {self.profile} promises"
+                for what, error in errors.items()
+                if abs(error) > TOLERANCE
+            ),
+            *(
+                f"the loss {name} is {way.loss:.2%} where {self.profile} promises {way.nominal_loss:.2%}"
+                for name, way in (("up", self.up), ("down", self.down))
+                if not way.keeps_loss
+            ),
         ]
 
     def as_dict(self) -> dict[str, Any]:

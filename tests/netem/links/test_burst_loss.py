@@ -2,6 +2,7 @@
 
 import random
 from itertools import pairwise
+from statistics import pvariance
 
 import pytest
 
@@ -22,6 +23,15 @@ def test_bursts_last_as_long_as_the_bad_state() -> None:
     taken = [loss.takes() for _ in range(400_000)]
     bursts = sum(later and not earlier for earlier, later in pairwise(taken))
     assert sum(taken) / bursts == pytest.approx(1 / 0.25, rel=0.05)
+
+
+@pytest.mark.parametrize("bursts", [LTE, Bursts(to_bad=0.9, to_good=0.8, loss_bad=0.9, loss_good=0.0)])
+def test_losses_in_bursts_spread_by_what_they_have_in_common(bursts: Bursts) -> None:
+    """The second turns at almost every packet, so that losses spread less than independent ones."""
+    loss, packets = BurstLoss(bursts, random.Random(3)), 1000
+    counts = [sum(loss.takes() for _ in range(packets)) for _ in range(600)]
+    mean = bursts.mean_loss
+    assert pvariance(counts) == pytest.approx(packets * (mean * (1 - mean) + 2 * bursts.covariance), rel=0.2)
 
 
 @pytest.mark.parametrize("chances", [(1.1, 0.5, 0.5, 0.0), (0.1, -0.5, 0.5, 0.0), (0.1, 0.5, float("nan"), 0.0)])

@@ -101,7 +101,7 @@ def measured(monkeypatch):
         asked = []
 
         async def calibrated(*_, **__):
-            return SimpleNamespace(as_dict=dict)
+            return SimpleNamespace(as_dict=lambda: {"faults": []})
 
         async def compare(testbed, request, workload, setting):
             asked.append(testbed.prompts["code"][: setting.prompts])

@@ -114,6 +114,9 @@ def test_what_overran_its_costs_says_nothing_of_the_clock():
     near = clock.make_report([compared("eager", 10.4, 0.0), compared("auto", 9.6, 0.0)], workload, {})
     check("clock", near)
     assert near.faults == []
+    kept, off = {"faults": []}, {"faults": ["the loss up is 50.00% where 4g promises 0.10%"]}
+    over_links = clock.make_report([compared("eager", 10.4, 0.0)], workload, {"5g": kept, "4g": off})
+    assert over_links.faults == off["faults"]
     far = clock.make_report([compared("eager", 12.0, 0.0), compared("auto", 20.0, 0.5)], workload, {})
     assert ["1.20" in fault for fault in far.faults] == [True, False]
     assert far.rows[1][7] == "(2.00)"

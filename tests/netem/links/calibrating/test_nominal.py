@@ -2,9 +2,10 @@
 
 import pytest
 
-from netem.links.calibrating.nominal import median_rtt_ms, rtt_spread_ms
+from netem.links.calibrating.nominal import chance_loss, median_rtt_ms, rtt_spread_ms
+from netem.links.losses import losses_of
 from netem.links.profile import Direction, LinkProfile
-from netem.links.profiles import find_profile
+from netem.links.profiles import PROFILES, find_profile
 
 
 def test_without_jitter_it_is_delays_and_transmissions() -> None:
@@ -26,3 +27,18 @@ def test_an_unlimited_link_takes_no_time() -> None:
 
 def test_the_spread_of_both_ways_adds_up() -> None:
     assert rtt_spread_ms(LinkProfile("x", "", Direction(1e6, 50, 3), Direction(1e6, 50, 4))) == pytest.approx(5)
+
+
+@pytest.mark.parametrize("name", [name for name, profile in PROFILES.items() if profile.up.mean_loss])
+def test_honest_losses_are_within_chance_and_chance_is_no_licence(name: str) -> None:
+    up, packets = PROFILES[name].up, 2000
+    losses = losses_of(up, seed=0, way="up")
+    shares = [sum(any(loss.takes() for loss in losses) for _ in range(packets)) / packets for _ in range(50)]
+    off = max(abs(share - up.mean_loss) for share in shares)
+    assert off <= chance_loss(up, packets) < 5 * off
+
+
+def test_losses_are_judged_the_more_closely_the_more_packets_are_sent() -> None:
+    satellite = find_profile("satellite").up
+    assert chance_loss(satellite, 160_000) < chance_loss(satellite, 10_000) / 3
+    assert chance_loss(Direction(), 6000) == pytest.approx(3.3 / 6000, rel=0.01), "three of 6,000 may be lost"

@@ -14,6 +14,7 @@ from typing import Self
 from common.address import Address
 from netem.links import sockets
 from netem.links.acceptor import Acceptor
+from netem.links.errors import LinkFailureError
 from netem.links.namespaces.addresses import FAR
 from netem.links.namespaces.congestion import check_congestion
 from netem.links.namespaces.messages import EmulatorReport
@@ -72,7 +73,12 @@ class NamespaceLink:
         self.near_namespace, self._far_namespace = pair.near, pair.far
         self.near, self.far = NamespaceThread(pair.near), NamespaceThread(pair.far)
         if self._target is not None:
-            far_listener, near_listener = _listening(self.far, FAR), _listening(self.near, _LOOPBACK)
+            try:
+                far_listener, near_listener = _listening(self.far, FAR), _listening(self.near, _LOOPBACK)
+            except OSError as refusal:
+                self._listener.close()
+                await self.__aexit__()
+                raise LinkFailureError(f"nothing can listen within the link ({refusal.strerror})") from refusal
             self._far_address = far_listener.getsockname()
             self.server = Address(*near_listener.getsockname())
             self._acceptors = [

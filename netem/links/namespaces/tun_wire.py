@@ -31,6 +31,7 @@ class TunWire:
         self._asking = asyncio.Lock()
 
     async def open(self) -> NamespacePair:
+        """Raises LinkFailureError where the emulator does not start, or not in time."""
         ours, theirs = socket.socketpair()
         ours.settimeout(_PATIENCE_S)
         with theirs:
@@ -45,6 +46,14 @@ class TunWire:
         self._connection = ours
         try:
             return await asyncio.to_thread(self._begin)
+        except TimeoutError as late:
+            await self.close()
+            raise LinkFailureError(
+                f"the tun backend's emulator did not start within {_PATIENCE_S:g} s; is the machine busy?"
+            ) from late
+        except OSError as refusal:
+            await self.close()
+            raise _failure(str(refusal.strerror)) from refusal
         except BaseException:
             await self.close()
             raise
@@ -58,8 +67,12 @@ class TunWire:
             self._process.wait()
 
     async def report(self) -> EmulatorReport:
+        """Raises LinkFailureError where the emulator does not answer."""
         async with self._asking:
-            return await asyncio.to_thread(self._ask)
+            try:
+                return await asyncio.to_thread(self._ask)
+            except (OSError, ValueError) as silent:
+                raise LinkFailureError("the tun backend's emulator does not answer: make the link again") from silent
 
     def turn(self, *, cut: bool) -> None:
         """Cuts the wire or restores it."""
@@ -72,8 +85,12 @@ class TunWire:
         if reply.error is None:
             near, far = ends
             return NamespacePair(near, far)
-        raise LinkFailureError(f"the tun backend needs root and TUN devices, and failed here ({reply.error})")
+        raise _failure(reply.error)
 
     def _ask(self) -> EmulatorReport:
         self._connection.sendall(REPORT)
         return EmulatorReport.from_line(read_line(self._connection))
+
+
+def _failure(why: str) -> LinkFailureError:
+    return LinkFailureError(f"the tun backend needs root and TUN devices, and failed here ({why})")

@@ -1,7 +1,7 @@
 """What all programs share: `--version`, exit codes, and one sentence instead of a traceback.
 
-Exit codes: 0 done, 1 failure, 2 misuse, 130 interrupted. OUTRIDER_DEBUG=1 shows tracebacks all the same. It may know
-typer and the error families, no command.
+Exit codes: 0 done, 1 failure, 2 misuse, 130 interrupted, 143 ended by SIGTERM, where the system does not say so itself.
+OUTRIDER_DEBUG=1 shows tracebacks all the same. It may know typer and the error families, no command.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from common.programs.debugging import is_debugging, show_traceback
-from common.programs.interruption import INTERRUPTED
+from common.programs.interruption import INTERRUPTED, let_sigterm_end_the_first_process
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.programs.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
@@ -69,6 +69,7 @@ def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
 
 
 def _run(app: typer.Typer, name: str, interrupted: str) -> NoReturn:
+    let_sigterm_end_the_first_process(f"{name}: stopped")
     guard_streams()
     # Otherwise gRPC writes its errors to stderr, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

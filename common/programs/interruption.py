@@ -1,7 +1,8 @@
-"""Ctrl-C while there is nothing to save or shut down: the program ends at once.
+"""Ctrl-C and SIGTERM while there is nothing to save or shut down: the program ends at once.
 
-Python itself would end only after the running import or native call returns, and asyncio only when the event loop runs
-again. This module is imported before anything slow, so it may import only the standard library.
+After Ctrl-C Python itself would end only once the running import returns, and asyncio only when the event loop runs
+again. SIGTERM needs no help, but in the first process of a container. This module is imported before anything slow, so
+it may import only the standard library.
 """
 
 import os
@@ -15,6 +16,10 @@ from typing import Any
 INTERRUPTED = 130
 """The exit code of a program that was interrupted: 128 + SIGINT, as in shells."""
 
+TERMINATED = 143
+"""The exit code of a program that ended because of SIGTERM and did not die by it: 128 + SIGTERM, as in containers."""
+
+_FIRST_PROCESS = 1
 _CLEAN_LINE = "\r\x1b[K\x1b[?25h"  # clears the line and shows the cursor
 
 
@@ -30,9 +35,7 @@ def ended_at_once(sentence: str) -> Iterator[Callable[[], None]]:
         return
 
     def end(number: int, frame: Any) -> None:
-        clean = _CLEAN_LINE if sys.stderr.isatty() else ""
-        os.write(2, f"{clean}{sentence}\n".encode())
-        os._exit(INTERRUPTED)
+        _end_at_once(sentence, INTERRUPTED)
 
     def restore() -> None:
         if signal.getsignal(signal.SIGINT) is end:
@@ -43,3 +46,22 @@ def ended_at_once(sentence: str) -> Iterator[Callable[[], None]]:
         yield restore
     finally:
         restore()
+
+
+def let_sigterm_end_the_first_process(sentence: str) -> None:
+    """In the first process of a container, SIGTERM prints `sentence` and ends the program from now on, unless something
+    else handles it.
+
+    The kernel drops a signal to that process that has no handler, so that nothing would end a server that loads before
+    the container's grace period is over. Any other process dies by the signal, which service managers take as a clean
+    end: nothing changes for it.
+    """
+    if os.getpid() != _FIRST_PROCESS or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+    signal.signal(signal.SIGTERM, lambda number, frame: _end_at_once(sentence, TERMINATED))
+
+
+def _end_at_once(sentence: str, code: int) -> None:
+    clean = _CLEAN_LINE if sys.stderr.isatty() else ""
+    os.write(2, f"{clean}{sentence}\n".encode())
+    os._exit(code)

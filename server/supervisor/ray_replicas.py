@@ -20,6 +20,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from common.address import Address
+from common.programs.interruption import TERMINATED
 from common.protocol.errors import MisuseError
 from server.supervisor.devices import Needs
 from server.supervisor.replica import Heard, Launch, ReplicaProcess
@@ -40,7 +41,7 @@ def connected(address: Address | None, needs: Needs) -> Iterator[Sequence[Mappin
     """Around all use of Ray: the one at `address`, or one of this machine that ends with the block. Yields what each
     machine has.
 
-    Raises MisuseError where no Ray can be reached.
+    Raises MisuseError where no Ray can be reached, and SystemExit upon SIGTERM while one starts.
     """
     if address is not None:
         _knock(address)
@@ -49,6 +50,8 @@ def connected(address: Address | None, needs: Needs) -> Iterator[Sequence[Mappin
             _start_here(needs)
         else:
             ray.init(address=str(address), log_to_driver=False, logging_level=logging.ERROR)
+    except SystemExit as ended:  # Ray handles SIGTERM from here on, with exit codes of its own
+        raise SystemExit(TERMINATED) from ended
     # Of whatever type it is: Ray raises a plain Exception where its processes take too long to start.
     except Exception as error:
         where = f"the Ray at {address} cannot be used" if address else "Ray cannot be started here"

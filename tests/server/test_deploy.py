@@ -10,6 +10,7 @@ import pytest
 import typer
 import yaml
 
+from common.programs.interruption import TERMINATED
 from server.cli import app
 from server.cli_options import SessionFlags
 from tests.programs import command
@@ -41,6 +42,10 @@ def test_systemd_waits_until_the_server_has_drained() -> None:
 
 def test_what_an_operator_got_wrong_is_not_tried_again() -> None:
     assert service()["RestartPreventExitStatus"] == "2"
+
+
+def test_to_stop_what_still_loads_is_no_failure() -> None:
+    assert service()["SuccessExitStatus"] == str(TERMINATED)
 
 
 def test_the_image_is_made_of_every_package_and_the_shipped_models() -> None:

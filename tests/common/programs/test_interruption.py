@@ -1,12 +1,15 @@
-"""Ctrl-C in a process of its own, while nothing is to be saved."""
+"""Ctrl-C and SIGTERM in a process of its own, while nothing is to be saved."""
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from common.programs.interruption import INTERRUPTED, ended_at_once
+from common.programs.interruption import INTERRUPTED, TERMINATED, ended_at_once
 
 BEGIN = """
 import asyncio, sys, time
@@ -47,6 +50,44 @@ with loading():
     signal.sigtimedwait([], 1.0)
 sys.exit(9)
 """
+PROGRAM = """
+import time
+import typer
+from common.programs.command_line import run
+
+app = typer.Typer()
+
+@app.command()
+def load():
+    print("begun", flush=True)
+    time.sleep(60)
+
+run(app, "tool")
+"""
+IN_ITS_OWN_PID_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child")
+
+
+def can_unshare() -> bool:
+    command = (*IN_ITS_OWN_PID_NAMESPACE, "true")
+    return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def children_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def terminated(*before: str) -> tuple[int, str]:
+    """Exit code and errors of a program that is told to end while it loads, started by `before`."""
+    command = (*before, sys.executable, "-c", PROGRAM)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        [program] = children_of(process.pid) if before else [process.pid]
+        os.kill(program, signal.SIGTERM)
+        try:
+            _, err = process.communicate(timeout=10)
+        finally:
+            process.kill()
+        return process.returncode, err
 
 
 def interrupted(code: str) -> tuple[int, str, str]:
@@ -84,3 +125,14 @@ def test_the_handler_is_gone_behind_the_block():
     with pytest.raises(OSError, match="no"), ended_at_once("stopped"):
         raise OSError("no")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_sigterm_ends_a_program_that_loads_by_the_signal():
+    """Service managers take that as a clean end."""
+    assert terminated() == (-signal.SIGTERM, "")
+
+
+@pytest.mark.skipif(not can_unshare(), reason="needs Linux and the privilege to make a PID namespace")
+def test_sigterm_ends_the_first_process_of_a_container_that_loads():
+    """The kernel drops a signal to it that has no handler."""
+    assert terminated(*IN_ITS_OWN_PID_NAMESPACE) == (TERMINATED, "tool: stopped\n")

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from common.address import Address
+from common.programs.interruption import TERMINATED
 from common.protocol.errors import MisuseError
 from server.supervisor.command import launch_of
 from server.supervisor.devices import Needs
@@ -103,3 +104,13 @@ def test_a_ray_that_cannot_be_reached_is_one_sentence() -> None:
         connected(Address("127.0.0.1", 1), NEEDS),
     ):
         pass
+
+
+def test_sigterm_while_ray_starts_ends_with_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle_sigterm(**_: object) -> None:
+        raise SystemExit(signal.SIGTERM)  # as Ray's handler does
+
+    monkeypatch.setattr("ray.init", handle_sigterm)
+    with pytest.raises(SystemExit) as ended, connected(None, NEEDS):
+        pytest.fail("Ray has not started")
+    assert ended.value.code == TERMINATED

@@ -74,7 +74,7 @@ class ServerSession:
     def resumes(self, opened: Open) -> bool:
         """Whether a newer stream continues this answer."""
         asked = (opened.turn, opened.prompt_length, opened.settings)
-        is_same = asked == (self.turn, self._prompt_length, self._settings)
+        is_same = asked == (self.turn, self.prompt_length, self.settings)
         return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
 
     def reopen(self, opened: Open, now: float) -> Replies:
@@ -177,7 +177,7 @@ class ServerSession:
             return math.inf
         if self.processed < self._given - 1:
             return self._root_committed_at
-        if self._settings.wants_state_alone:
+        if self.settings.wants_state_alone:
             return self._root_committed_at if self.processed < self.tree.frontier else math.inf
         if self.stalled:
             return math.inf
@@ -212,12 +212,12 @@ class ServerSession:
         """The session's tokens of the next pass, at most `budget`: the unprocessed chain, then the likeliest nodes."""
         tokens = self.tree.tokens
         chain = tuple(tokens[self.processed : self.processed + budget])
-        if self.processed + len(chain) < len(tokens) or self._settings.wants_state_alone:
+        if self.processed + len(chain) < len(tokens) or self.settings.wants_state_alone:
             return ScheduledTokens(self.processed, chain, None, self.epoch)
         # Nodes past the limit cannot be committed.
         last = self.limit - 1
         nodes = likeliest(self.tree, budget - len(chain), last)
-        verify_input = make_verify_input(self.tree, nodes, self._settings, last, self._prompt_length, self._constraint)
+        verify_input = make_verify_input(self.tree, nodes, self.settings, last, self.prompt_length, self._constraint)
         return ScheduledTokens(self.processed, chain, verify_input, self.epoch)
 
     def complete(
@@ -230,8 +230,8 @@ class ServerSession:
         if scheduled.verify_input is None:
             return PassResult(True, (), ())
         start = self.tree.frontier
-        room, stop = self.limit - start, self._settings.stop
-        kept, reason = cut(self.tree.tokens, self._prompt_length, tokens, stop, room, self._terms)
+        room, stop = self.limit - start, self.settings.stop
+        kept, reason = cut(self.tree.tokens, self.prompt_length, tokens, stop, room, self._terms)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
         # The last token is computed again even if a node carried it: a root needs logits, and its K/V may be unusable.
@@ -256,7 +256,7 @@ class ServerSession:
         `in_pass`: whether the session takes part in a running pass."""
         if not self.may_server_draft or (in_pass and not self.idle_policy.overlaps):
             return None
-        return self.tree.view().drafted_for(self._settings, self._prompt_length, self._constraint)
+        return self.tree.view().drafted_for(self.settings, self.prompt_length, self._constraint)
 
     def add_server_draft(self, epoch: int, view: TreeView, proposals: Sequence[Proposal]) -> None:
         """Adds proposals that were drafted from `view` in `epoch`; void where the sequence was replaced since."""
@@ -277,7 +277,7 @@ class ServerSession:
     def wants_server_drafting(self) -> bool:
         """Whether this answer wants server drafting, now or once the prompt is computed."""
         wanted = self._server_can_draft and self.idle_policy.server_drafts and not self.tree.grouped
-        wanted = wanted and not self._settings.wants_state_alone
+        wanted = wanted and not self.settings.wants_state_alone
         if not wanted or self.state is ServerState.FINISHED or self.stalled:
             return False
         return self._resting_at != self.tree.frontier and len(self.tree) < self._terms.max_server_drafted_nodes
@@ -296,7 +296,7 @@ class ServerSession:
         Nothing is sent between answers, when the client does not read, nor before the commit that a prompt's last pass
         makes: state in flight would delay it, by a round trip if a packet is lost. A claim must go to `state_frame`.
         """
-        has_begun = self._settings.wants_state_alone or self._prompt_length < self.tree.frontier == self.processed + 1
+        has_begun = self.settings.wants_state_alone or self.prompt_length < self.tree.frontier == self.processed + 1
         if self.feed is None or self.state is ServerState.FINISHED or not has_begun:
             return None
         return self.feed.next(self.processed)
@@ -334,8 +334,8 @@ class ServerSession:
 
     def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, now: float) -> None:
         self.turn = turn
-        self._prompt_length = prompt_length
-        self._settings = settings
+        self.prompt_length = prompt_length
+        self.settings = settings
         self._constraint = self._terms.constrain(settings.constraint)
         self.tree.grouped = RULES[settings.rule].grouped
         self.idle_policy = IDLE_POLICIES[settings.idle or self._terms.idle]
@@ -352,16 +352,16 @@ class ServerSession:
 
     def _end_if_over(self) -> Replies:
         """Ends a rebuilt session that holds a whole answer already."""
-        begin, answer = self._prompt_length, self.tree.tokens[self._prompt_length :]
+        begin, answer = self.prompt_length, self.tree.tokens[self.prompt_length :]
         if not answer:
             return self._end_if_fed()
-        room, stop = self.limit - begin, self._settings.stop
+        room, stop = self.limit - begin, self.settings.stop
         _, reason = cut(self.tree.tokens[:begin], begin, answer, stop, room, self._terms)
         return () if reason is None else (self._finish(reason),)
 
     def _end_if_fed(self) -> Replies:
         """Ends a turn that only wants draft state once the client has all of it."""
-        if not self._settings.wants_state_alone or self.state is ServerState.FINISHED:
+        if not self.settings.wants_state_alone or self.state is ServerState.FINISHED:
             return ()
         feed = self.feed if self._can_feed else None
         is_fed = feed is None or feed.has_delivered(self.tree.frontier)

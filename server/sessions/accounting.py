@@ -53,14 +53,16 @@ class Accounting:
         session = entry.session
         self._on_event(events.SessionOpened(events.short_id(session.id), entry.client, session.tree.frontier, resumed))
 
-    def answer_began(self, entry: SessionEntry, prompt_tokens: int, now: float) -> None:
-        """An answer begins; its request brought `prompt_tokens` new tokens. Its client is charged for every token that
-        is computed for it, also for those whose K/V were dropped and are computed again."""
+    def answer_began(self, entry: SessionEntry, prompt_tokens: int, now: float, *, is_request: bool = True) -> None:
+        """An answer begins, or one that was lost goes on, which `is_request` tells apart; `prompt_tokens` new tokens
+        came for it. Its client is charged for every token that is computed for it, also for those whose K/V were
+        dropped and are computed again."""
         entry.active, entry.meter = now, AnswerMeter(now, prompt_tokens)
         entry.computed.follow(entry.session.tree.tokens)
         self.counters.prompt_tokens += prompt_tokens
         self.counters.prefix_cache_queries += max(0, entry.to_compute)
-        self._quotas.requested(entry.client, now)
+        if is_request:
+            self._quotas.requested(entry.client, now)
         self._quotas.used(entry.client, max(prompt_tokens, entry.to_compute), now)
 
     def late_frame(self, entry: SessionEntry, nodes: int, now: float) -> None:

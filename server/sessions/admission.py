@@ -76,13 +76,22 @@ class Admission:
         return idle
 
     def evicted_for_answer(
-        self, client: str, prompt: Sequence[int], settings: Settings, running: Collection[SessionEntry], now: float
+        self,
+        client: str,
+        prompt: Sequence[int],
+        settings: Settings,
+        running: Collection[SessionEntry],
+        now: float,
+        *,
+        is_request: bool = True,
     ) -> list[SessionEntry]:
         """The sessions that are evicted for an answer to that prompt, beside those that are `running`; most often none.
 
-        Raises AdmissionRefusedError where the client's quota is used up, and where there is no room.
+        Raises AdmissionRefusedError where there is no room, and where the client's quota is used up: unless this is no
+        new request, for a running answer is not cut for a quota.
         """
-        self._quotas.check(client, now)
+        if is_request:
+            self._quotas.check(client, now)
         # A client that was refused may come back on another session: it is known by what it asks.
         who = hash((client, tuple(prompt[: self._context])))
         need = self._promised(len(prompt), min(self._context, len(prompt) + settings.max_new_tokens))

@@ -55,6 +55,7 @@ class SlotReclaim:
             # The one whose stream was opened last, which may have resumed a long answer.
             alone = [entry for entry in running if entry.sequence.frees_slots]
             running.remove(last := (alone or running)[-1])
+            self._registry.lost_answers.add(last)
             self._preempt(last)
             self._drop_leases(1)
 

@@ -19,6 +19,7 @@ from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
 from server.sessions.entry import MessageSink, SessionEntry, SessionKey
 from server.sessions.leases import Leases
+from server.sessions.lost_answers import REMEMBERED_S, LostAnswers
 from server.sessions.quotas import Quotas
 from server.sessions.shared_prefixes import SharedPrefixes
 
@@ -37,7 +38,8 @@ class SessionRegistry:
         """`capacity` is the number of K/V slots. `peers` are the registries of the other targets of this server, with
         which the limits of sessions are shared; this one joins them."""
         self.pass_timings = PassTimings()
-        self.leases = Leases(limits.lease_seconds, accounting.forgotten)
+        self.leases = Leases(limits.lease_seconds, self._lease_ended)
+        self.lost_answers = LostAnswers(limits.max_sessions, limits.lease_seconds + REMEMBERED_S)
         self._terms = terms
         self._limits = limits
         self._prefixes = prefixes
@@ -79,7 +81,10 @@ class SessionRegistry:
         bounds it."""
         key = sink.client, message.session if isinstance(message, Open) else ""
         known = self._entries.get(key) or self.leases.find(key)
-        if known is None or not isinstance(message, Open) or not known.session.resumes(message):
+        goes_on = isinstance(message, Open) and (
+            self.lost_answers.is_resumed(key, message, now) if known is None else known.session.resumes(message)
+        )
+        if not goes_on:
             try:
                 self._quotas.check(sink.client, now)
             except AdmissionRefusedError as error:
@@ -107,13 +112,16 @@ class SessionRegistry:
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)
             replies = session.opening_replies()
-            running = self._running()
-            evicted = self._admission.evicted_for_answer(sink.client, opened.tokens, opened.settings, running, now)
+            is_request = not self.lost_answers.is_resumed(key, opened, now)
+            evicted = self._admission.evicted_for_answer(
+                sink.client, opened.tokens, opened.settings, self._running(), now, is_request=is_request
+            )
             self._free_session(sink.client, evicted, now)
+            self.lost_answers.forget(key)
             sequence = self._prefixes.new_sequence(key)
             entry, is_new = SessionEntry(session, sequence, sink, served, opened.state), True
             self._entries[key] = entry
-            self._accounting.answer_began(entry, len(opened.tokens), now)
+            self._accounting.answer_began(entry, len(opened.tokens), now, is_request=is_request)
         entry.active, entry.awaits_first_pass = now, True
         self._by_sink[sink] = entry
         self._accounting.opened(entry, resumed=not is_new)
@@ -208,6 +216,10 @@ class SessionRegistry:
             self._evict(entry, now)
 
     # Sessions that go.
+
+    def _lease_ended(self, entry: SessionEntry) -> None:
+        self.lost_answers.add(entry)
+        self._accounting.forgotten(entry)
 
     def put_on_lease(self, entry: SessionEntry, now: float) -> None:
         """Its stream is gone; its client may resume it."""

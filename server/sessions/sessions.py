@@ -366,8 +366,7 @@ class Sessions:
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)
-        is_here = self._registry.is_connected(entry)
-        if is_here:
+        if is_here := self._registry.is_connected(entry):
             for reply in replies:
                 entry.sink.put(reply)
         self._accounting.delivered(entry, replies, now)

@@ -148,12 +148,13 @@ def _fetch(hub_id: str, with_weights: bool) -> Path:
         raise CheckpointError(f"{hub_id} is neither a directory nor a model's name on the hub.") from error
     except GatedRepoError as error:
         raise CheckpointError(
-            f"{hub_id} is gated; accept its terms on its page on the hub, then log in with `hf auth login`."
+            f"{hub_id} is gated; accept its terms on its page on the hub, then log in with `hf auth login` or set "
+            "HF_TOKEN."
         ) from error
     except RepositoryNotFoundError as error:
         raise CheckpointError(
-            f"{hub_id} is neither a directory nor on the hub; check the name, and log in with `hf auth login` if it is "
-            "private."
+            f"{hub_id} is neither a directory nor on the hub; check the name, and if it is private, log in with "
+            "`hf auth login` or set HF_TOKEN."
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -16,6 +16,7 @@ from server.cli_options import SessionFlags
 from tests.programs import command
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+DOCS = DEPLOY.parent / "docs"
 UNIT = DEPLOY / "outriderd.service"
 PROGRAM = "/opt/outrider/.venv/bin/outriderd"
 
@@ -100,6 +101,30 @@ def test_files_that_replicas_read_are_mounted() -> None:
     for option, volume in (("tls_cert", "tls"), ("tls_key", "tls"), ("tokens_file", "tokens")):
         assert str(served[option].parent) == mounted[volume]
     assert {volume["name"] for volume in replica()["volumes"]} == mounted.keys()
+
+
+def test_replicas_may_fetch_a_gated_target() -> None:
+    """Their user has not logged in to the hub."""
+    (container,) = replica()["containers"]
+    (token,) = [variable for variable in container["env"] if variable["name"] == "HF_TOKEN"]
+    secret = token["valueFrom"]["secretKeyRef"]
+    assert secret.pop("optional"), "the shipped models need none"
+    made = f"kubectl create secret generic {secret['name']} --from-file {secret['key']}="
+    for page in (DEPLOY / "kubernetes.yaml", DOCS / "fleet.md"):
+        assert made in page.read_text()
+
+
+def test_where_the_hubs_cache_is_elsewhere_it_is_said_how_the_hubs_token_gets_there() -> None:
+    elsewhere = [path for path in DEPLOY.iterdir() if "HF_HOME=" in path.read_text()]
+    assert UNIT in elsewhere
+    for path in elsewhere:
+        assert "HF_TOKEN" in path.read_text()
+    assert service()["EnvironmentFile"] == "-/etc/outrider/outriderd.env"
+    page = (DOCS / "operating.md").read_text()
+    assert "docker run --gpus all --env HF_TOKEN " in page
+    assert all(
+        "HF_TOKEN" in page.partition(f"\n## {name}\n")[2].partition("\n## ")[0] for name in ("systemd", "Docker")
+    )
 
 
 def test_the_service_and_the_budget_choose_the_replicas() -> None:

@@ -47,8 +47,16 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("gated", "acme/gated is gated; accept its terms on its page on the hub, then log in with `hf auth login`"),
-        ("unknown", "acme/unknown is neither a directory nor on the hub; check the name, and log in"),
+        (
+            "gated",
+            "acme/gated is gated; accept its terms on its page on the hub, then log in with `hf auth login` or set "
+            "HF_TOKEN.",
+        ),
+        (
+            "unknown",
+            "acme/unknown is neither a directory nor on the hub; check the name, and if it is private, log in with "
+            "`hf auth login` or set HF_TOKEN.",
+        ),
     ],
 )
 def test_what_the_hub_refuses_is_one_sentence(hub, name, says):

@@ -17,8 +17,12 @@ from common.models.key_values import KeyValuePool, KeyValueShape
 from common.models.layer_attention import Attends, Scoring, attending, running_attention
 from common.models.parts import layers_of, stack_of
 from common.models.plan import AttentionPlan
+from common.protocol.plain import plain
 
 ATTENTION = "outrider_tree"
+
+_WITHOUT_EFFECT = ("dropout", "position_ids", "use_cache", "output_attentions")
+"""Arguments of layers that change nothing of what attention computes in a pass. Positions are in queries and keys."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +58,22 @@ def attend(
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
-    **_: Any,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """What transformers calls: `Attends.attend`, its result as `[B, Q, H, V]`.
 
-    Raises `TypeError` when the model is called without a pass.
+    Raises `TypeError` when the model is called without a pass, and `CheckpointError` for an argument that may change
+    what a token sees, such as the blocks of sparse attention: below the length where that begins, answers would agree.
     """
+    config = getattr(module, "config", None)
+    for name, given in {"attention_mask": attention_mask, **others}.items():
+        if given is not None and name not in _WITHOUT_EFFECT:
+            raise CheckpointError(
+                f"the attention of the model type '{plain(getattr(config, 'model_type', ''), 40)}' depends on "
+                f"'{plain(name, 40)}', which packed passes do not compute; choose another checkpoint."
+            )
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    window, chunk = _reach(getattr(module, "config", None), layer, sliding_window)
+    window, chunk = _reach(config, layer, sliding_window)
     scoring = Scoring(query.shape[-1] ** -0.5 if scaling is None else scaling, window, chunk, softcap, s_aux)
     result = running_attention().attend(layer, query, key, value, scoring)
     return result.view(query.shape[0], query.shape[2], query.shape[1], -1), None

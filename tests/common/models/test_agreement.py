@@ -13,7 +13,8 @@ from common.models.ancestry import Ancestry
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.layer_attention import Scoring
-from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
+from common.models.packed import PackedModel
+from netem.experiments.family_checkpoints import FAMILIES, Family, make_family_checkpoint
 from tests.families import make_checkpoint
 from tests.quantised import make_fp8, make_int4
 
@@ -130,6 +131,47 @@ def test_a_model_with_an_attention_of_its_own_is_refused() -> None:
     model = AutoModelForCausalLM.from_config(BloomConfig(vocab_size=300, hidden_size=48, n_layer=2, n_head=6)).eval()
     with pytest.raises(CheckpointError, match=r"the model type 'bloom' .*choose another"):
         check_agreement(model)
+
+
+SPARSE = Family(
+    "minimax-m3",
+    "blocks of keys that an indexer chooses",
+    "MiniMaxM3VLTextConfig",
+    {
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "layer_types": ["full_attention", "minimax_m3_sparse"] * 2,
+        "index_n_heads": 2,
+        "index_head_dim": 16,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "dense_intermediate_size": 96,
+        "shared_intermediate_size": 32,
+    },
+)
+"""Its text of the check is shorter than one block, so that every key is chosen there."""
+
+
+def test_attention_that_chooses_keys_beyond_the_text_of_the_check_is_refused(tmp_path) -> None:
+    model = load_causal_lm(make_family_checkpoint(tmp_path, SPARSE))
+    assert model.config.index_block_size > 32
+    with pytest.raises(CheckpointError) as refused:
+        check_agreement(model)
+    assert str(refused.value) == (
+        "the attention of the model type 'minimax_m3_vl_text' depends on 'block_indices', which packed passes do not "
+        "compute; choose another checkpoint."
+    )
+
+
+def test_a_mask_that_a_family_makes_for_itself_is_refused(directory) -> None:
+    model = load_causal_lm(directory("llama"))
+    for layer in model.model.layers:
+        right = layer.self_attn.forward
+        layer.self_attn.forward = lambda *given, right=right, **named: right(
+            *given, **named | {"attention_mask": torch.zeros(1, 1, 1, 1)}
+        )
+    with pytest.raises(CheckpointError, match="of the model type 'llama' depends on 'attention_mask'"):
+        PackedModel(model, 10)
 
 
 def test_logits_that_are_no_numbers_are_told_as_such() -> None:

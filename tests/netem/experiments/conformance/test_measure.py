@@ -11,7 +11,14 @@ from tests.common.sampling.test_grammar import END, TOKENIZER
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 STATS = Stats(
-    tokens=9, seconds=2.0, tokens_per_second=4.5, ttft_seconds=0.1, accept_length=3.0, passes=3, draft="none", rule="greedy"
+    tokens=9,
+    seconds=2.0,
+    tokens_per_second=4.5,
+    ttft_seconds=0.1,
+    accept_length=3.0,
+    passes=3,
+    draft="none",
+    rule="greedy",
 )
 
 

@@ -18,6 +18,8 @@ Style = dict[str, Any]
 """How matplotlib is to draw a mark, a line or a text."""
 
 VERDICTS = {"identical": GOOD, "near-tie": DOUBTFUL, "different": BAD}
+_NUMBER_SHARE = 0.12
+"""The share of a logarithmic axis that a number of three digits needs."""
 
 
 def grid_of(axes: Axes, along: str) -> None:
@@ -73,12 +75,13 @@ def curve(axes: Axes, points: Mapping[float, float], look: Look, **style: Any) -
 
 
 def doubling_axis(axes: Axes, ticks: Sequence[float]) -> None:
-    """A logarithmic x axis with a tick at each measured place, in increasing order; of places within a tenth the first
-    has a number."""
+    """A logarithmic x axis with a tick at each measured place, in increasing order; of places whose numbers would touch
+    the first has one."""
     axes.set_xscale("log", base=2)
+    apart = max(1.1, (ticks[-1] / ticks[0]) ** _NUMBER_SHARE)
     numbered: list[float] = []
     for tick in ticks:
-        if not numbered or tick > 1.1 * numbered[-1]:
+        if not numbered or tick > apart * numbered[-1]:
             numbered.append(tick)
     axes.set_xticks(ticks, [f"{tick:g}" if tick in numbered else "" for tick in ticks])
     axes.minorticks_off()

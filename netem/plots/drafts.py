@@ -205,7 +205,7 @@ _STUDIES = {
     "rate": ("bytes for each token", "with {:g} bytes for each token"),
     "bits": ("bits for each number", "with {:g} bits"),
     "lag": ("newest positions lacking", "with {:g} newest positions lacking"),
-    "gaps": ("share of the prompt lacking", "with {:.0%} of the prompt's lacking"),
+    "gaps": ("share of the prompt lacking", "without {:.0%} of the prompt's state"),
     "order": ("link, Mbit/s", "over {:g} Mbit/s"),
 }
 """What is on the axis, and how a place on it is said; a study that is not here goes by its name."""

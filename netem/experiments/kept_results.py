@@ -1,7 +1,6 @@
 """Kept results of a run: reads what `outrider-lab run` wrote, and draws its plot again. Knows no experiment."""
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from common.protocol.errors import MisuseError
-from netem.experiments.catalogue import EXPERIMENTS, find_experiment
+from netem.experiments.catalogue import find_experiment
 from netem.experiments.experiment import Experiment
 from netem.experiments.report import PLOT, RESULTS
+from netem.experiments.run_command import read_command
 from netem.plots.picture import Headline, svg_of, write_png
-
-_RUN = "run"
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,7 @@ def read_results(folder: Path) -> KeptResults:
         raise MisuseError(f"{path} is not JSON ({refusal}): run the experiment again") from refusal
     try:
         provenance = kept["provenance"]
-        name = _experiment_of(provenance["command"])
-        return KeptResults(folder, find_experiment(name), kept["title"], kept["faults"], provenance, kept["results"])
+        experiment = find_experiment(read_command(provenance["command"]).experiment)
+        return KeptResults(folder, experiment, kept["title"], kept["faults"], provenance, kept["results"])
     except (LookupError, TypeError, AttributeError, ValueError) as missing:
         raise MisuseError(f"{path} is not what `outrider-lab run` writes: it lacks {missing}") from missing
-
-
-def _experiment_of(command: str) -> str:
-    """The name that follows `run`, whatever options are between; what follows it where none of them is known."""
-    words = shlex.split(command)
-    following = words[words.index(_RUN) + 1 :] if _RUN in words else words
-    return next((word for word in following if word in EXPERIMENTS), following[0])

@@ -1,10 +1,12 @@
 """All experiments in their full form, with their arguments, as `outrider-lab results` runs them."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from netem.experiments.experiment import APPS, DATA, LLAMA_SERVER, Request
+from netem.experiments.run_command import RunCommand, read_command
 
 ABLATION, SEEDS = "--ablation", "--seeds"
 """Options that name folders of models that do not ship: draft models that differ in one part each, and families whose
@@ -39,6 +41,12 @@ class KeptRun:
     def arguments(self, outside: Outside) -> list[str]:
         """Of `outrider-lab run`, without the folder."""
         return [self.experiment, *(word for option in self.request(outside).given for word in option)]
+
+    def is_run_of(self, command: RunCommand, outside: Outside) -> bool:
+        """Whether a command measures what this run does; of what it needs and is not at hand, any path is taken."""
+        needed = {option: outside.get(option) or [Path("anywhere")] for option in self.needs}
+        own = read_command(shlex.join(self.arguments(needed)))
+        return (command.experiment, command.choices) == (own.experiment, own.choices)
 
 
 def _plain(experiment: str, *needs: str) -> KeptRun:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 UNFINISHED = 3
 """The exit code of a command that is to be called again."""
 
+MOST_SEED = 2**32 - 1
+"""Experiments multiply seeds by the number of what they draw, and seeds of noise have 64 bits."""
+
 app = new_app(
     "Run Outrider, or anything that speaks TCP, over links that are worse than yours.",
 )
@@ -185,7 +188,7 @@ def run(
     experiment: Annotated[str, typer.Argument(help="`outrider-lab list` shows them.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Gets results.json, table.md and plot.png.")],
     quick: Annotated[bool, typer.Option("--quick", help="Within three minutes, for a first look.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help="Chooses the prompts.")] = 0,
     data: Annotated[Path | None, typer.Option("--data", help="The folder of public evaluation files.")] = None,
     models: Annotated[
         Path | None, typer.Option("--models", help="A folder with target, drafts and prompts.jsonl; else the shipped.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from common.protocol.errors import MisuseError
 from netem.links.errors import LinkFailureError
 from netem.links.profile import Direction, LinkProfile
-from netem.links.trace import Trace
+from netem.links.trace import MOST_MS, Trace
 
 UP_FILE = "up.trace"
 DOWN_FILE = "down.trace"
@@ -22,7 +22,9 @@ def parse_trace(text: str, source: str) -> Trace:
         entry = line.strip()
         if not (entry.isascii() and entry.isdigit()):
             raise MisuseError(f"line {number} of {source} is no whole number of milliseconds: write one per line")
-        moment = int(entry)
+        if len(entry.lstrip("0")) > len(str(MOST_MS)):  # also more digits than Python would read
+            raise MisuseError(f"line {number} of {source} is more than {MOST_MS:,} ms: give a shorter trace")
+        moment = int(entry.lstrip("0") or "0")
         if moments and moment < moments[-1]:
             raise MisuseError(f"line {number} of {source} goes back from {moments[-1]} to {moment} ms: sort the lines")
         moments.append(moment)

@@ -14,6 +14,9 @@ from common.protocol.errors import MisuseError
 from netem.links.outages import NEVER, Outages
 
 OPPORTUNITY_BYTES = 1500
+MOST_MS = 10**12
+"""30 years: seconds as floats are exact to the microsecond up to there."""
+
 _MS_PER_S = 1000.0
 _BITS_PER_BYTE = 8
 _MOST_OUTAGES = 20_000
@@ -24,7 +27,7 @@ _MOST_OUTAGES = 20_000
 class Trace:
     """opportunities_ms: whole milliseconds in ascending order, repeats allowed; the last one is also the period.
 
-    Raises MisuseError where there are none, where they descend, or where none is above 0.
+    Raises MisuseError where there are none, where they descend, where none is above 0, or one is above MOST_MS.
     """
 
     opportunities_ms: tuple[int, ...]
@@ -35,6 +38,8 @@ class Trace:
             raise MisuseError("a trace needs an opportunity after millisecond 0: record or generate a longer one")
         if moments[0] < 0 or any(later < earlier for earlier, later in pairwise(moments)):
             raise MisuseError("a trace's milliseconds may not fall or be negative: sort them")
+        if moments[-1] > MOST_MS:
+            raise MisuseError(f"a trace's milliseconds may be at most {MOST_MS:,}: give a shorter one")
 
     @property
     def period_ms(self) -> int:

@@ -63,6 +63,9 @@ def test_help_loads_neither_torch_nor_asyncio() -> None:
         (["trace", "4g", "--out", "/nowhere", "--seconds", "100000000"], "3600"),
         (["run", "netwrk", "--out", "/nowhere"], "did you mean network"),
         (["run", "network", "--out", __file__], "cannot be a folder of results"),
+        (["run", "single-device", "--out", "/nowhere", "--seed", "-1"], "greater than or equal to 0"),
+        (["run", "families", "--out", "/nowhere", "--seed", "9" * 30], "less than or equal to 4294967295"),
+        (["run", "network", "--out", "/nowhere", "--seed", "9" * 5000], "exceeded maximum size"),
     ],
 )
 def test_misuse_is_answered_in_one_sentence(arguments: list[str], advice: str) -> None:

@@ -28,11 +28,18 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ("5\n4\n", "line 2 of a.trace goes back from 5 to 4"),
         ("", "no opportunity"),
         ("0\n0\n", "no opportunity"),
+        ("1\n" + "9" * 5000, "line 2 of a.trace is more than 1,000,000,000,000 ms"),
+        ("9" * 400, "line 1 of a.trace is more than"),
+        ("1000000000001", "at most 1,000,000,000,000"),
     ],
 )
 def test_a_malformed_trace_is_answered_with_its_line(text: str, advice: str) -> None:
     with pytest.raises(MisuseError, match=advice):
         parse_trace(text, "a.trace")
+
+
+def test_zeros_before_a_number_change_nothing() -> None:
+    assert parse_trace("0" * 5000 + "7\n1000000000000", "a.trace") == Trace((7, 10**12))
 
 
 def test_a_file_that_is_not_there_is_misuse(tmp_path: Path) -> None:

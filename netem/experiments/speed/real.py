@@ -63,8 +63,9 @@ class RealSystem:
 
 
 def rotated(prompts: Sequence[Sequence[int]], place: int) -> list[Sequence[int]]:
-    """All prompts, rotated by `place`."""
-    return [*prompts[place:], *prompts[:place]]
+    """All prompts, rotated by `place`, which may exceed their number."""
+    first = place % len(prompts)
+    return [*prompts[first:], *prompts[:first]]
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from client.drafting.guess_controller import GuessController
 from common.drafters.best_first import Expansion
 from common.protocol.acceptance import AcceptanceEstimator
 
+_FIRST = Expansion(breadth=8, children=8, nodes=128, least_probability=0.005)
 _FORGETTING = 0.98  # of the fit, with each level
 _LEVELS_BETWEEN_STEPS = 8
 _STEP = 1.5  # the most that a bound changes by at once
@@ -70,8 +71,8 @@ class FixedTree:
 
 
 class Controller:
-    def __init__(self, first: Expansion = Expansion(breadth=8, children=8, nodes=128, least_probability=0.005)):  # noqa: B008
-        self.expansion = first
+    def __init__(self) -> None:
+        self.expansion = _FIRST
         self._levels = LevelCost()
         self._going_ahead = GuessController()
         self._uplink = Uplink()

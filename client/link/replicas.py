@@ -1,7 +1,7 @@
 """Which replica of a server a client uses: the less loaded of two drawn at random, and another one when that is gone.
 
-A session stays where it is, because its K/V are there; any other replica rebuilds it from its tokens. Chance is
-injected. It may not know sessions, bundles or what a stream carries.
+A session stays where it is, because its K/V are there; any other replica rebuilds it from its tokens. It may not know
+sessions, bundles or what a stream carries.
 """
 
 import asyncio
@@ -101,9 +101,7 @@ async def choose_replica(
         return inquiry.take(_less_loaded(candidates), (*listed, *access.addresses))
 
 
-async def dial_replica(
-    access: Access, expected: ServerDescription, chance: Chance = random
-) -> tuple[Access, Connection]:
+async def dial_replica(access: Access, expected: ServerDescription) -> tuple[Access, Connection]:
     """A connection to the replica at `access`, or to another one if that refuses, or does not answer while another
     does. Others are used only if they have the `expected` target and draft models.
 
@@ -111,7 +109,7 @@ async def dial_replica(
     """
     async with _Inquiry(access, expected.model) as inquiry:
         own = asyncio.create_task(dial(access))
-        other = asyncio.create_task(_other(inquiry, access, expected, chance, own))
+        other = asyncio.create_task(_other(inquiry, access, expected, own))
         taken: Connection | None = None
         try:
             await asyncio.wait({own, other}, return_when=asyncio.FIRST_COMPLETED)
@@ -131,13 +129,11 @@ async def dial_replica(
                 await connection.close()
 
 
-async def choose_other(
-    access: Access, expected: ServerDescription, full: Collection[Address], chance: Chance = random
-) -> Replica | None:
+async def choose_other(access: Access, expected: ServerDescription, full: Collection[Address]) -> Replica | None:
     """The less loaded of two replicas beside that at `access` and those that are `full`. They must have the `expected`
     target and draft models; None if none answers in `_SEARCH_S`, however many are silent."""
     async with _Inquiry(access, expected.model) as inquiry:
-        others = _shuffled([each for each in access.others if each not in full], chance)
+        others = _shuffled([each for each in access.others if each not in full])
         replica: Replica | None = None
         with suppress(TimeoutError):
             async with asyncio.timeout(_SEARCH_S):
@@ -146,13 +142,13 @@ async def choose_other(
 
 
 async def _other(
-    inquiry: "_Inquiry", access: Access, expected: ServerDescription, chance: Chance, own: asyncio.Task[Connection]
+    inquiry: "_Inquiry", access: Access, expected: ServerDescription, own: asyncio.Task[Connection]
 ) -> Replica | None:
     """Another replica, once one answers and `own` has had its head start; None if `own` is over and was established, or
     no other can be had."""
     await asyncio.wait({own}, timeout=_HEAD_START_S)
     while not _is_established(own):
-        replica = await _first_alike(inquiry, access, expected, _shuffled(access.others, chance), _ASK_S)
+        replica = await _first_alike(inquiry, access, expected, _shuffled(access.others), _ASK_S)
         if replica is not None or own.done():
             return replica
         await asyncio.wait({own}, timeout=_ROUND_PAUSE_S)
@@ -202,7 +198,7 @@ def _check_alike(replicas: Sequence[Replica]) -> None:
             )
 
 
-def _shuffled(addresses: Sequence[Address], chance: Chance) -> list[Address]:
+def _shuffled(addresses: Sequence[Address], chance: Chance = random) -> list[Address]:
     return sorted(addresses, key=lambda _: chance())
 
 

@@ -7,7 +7,7 @@ github.com/FasterDecoding/Medusa (`medusa_model.py`), Hydra as in github.com/zan
 github.com/z-lab/dflash (`dflash/model.py`), and the two of github.com/vllm-project/speculators.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ SERVER_PREFIX = "fuse."
 """How our names of tensors begin that only the server computes with."""
 
 _SPECULATORS_TYPE = "speculators_model_type"
+_MOST_LISTED = 3  # missing tensors in a sentence
 
 _LLAMA_LAYER = {
     "self_attn.q_proj.weight": "q_proj.weight",
@@ -301,6 +302,6 @@ def _expand(names: Mapping[str, str], heads: int = 1, blocks: int = 1, layers: i
     }
 
 
-def _listed(names: Collection[str], most: int = 3) -> str:
-    shown = [f"'{name}'" for name in list(names)[:most]]
-    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed(names: Sequence[str]) -> str:
+    shown = [f"'{name}'" for name in names[:_MOST_LISTED]]
+    return ", ".join(shown) + (f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else "")

@@ -25,9 +25,9 @@ def is_typeable(name: str) -> bool:
     return _TYPEABLE.fullmatch(name) is not None
 
 
-def is_plain(text: str, longest: int = LONGEST_NAME) -> bool:
-    """Whether the text has 1 to `longest` characters, all of them printable."""
-    return 0 < len(text) <= longest and text.isprintable()
+def is_plain(name: str) -> bool:
+    """Whether the name has 1 to LONGEST_NAME characters, all of them printable."""
+    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
 
 
 def plain(text: str, longest: int = _LONGEST_QUOTE) -> str:

@@ -1,4 +1,4 @@
-"""The code of families as templates: keep, fold, count, map, stop at the first, and straight lines.
+"""The code of families as templates: fold, collect, count, stop at the first, and straight lines.
 
 What may live here: shapes of function bodies. It may not know any family, any wording or where slots come from.
 
@@ -48,54 +48,26 @@ def straight(returns: str, *lines: str) -> Body:
     return Body(returns, lines)
 
 
-def fold(name: str, start: str, step: str, returns: str = "int", when: str = TEST, answer: str = "") -> Body:
-    """A result called `name` that begins as `start` and takes a `step` for each element.
-
-    It returns the result, or what `answer` makes of it.
-    """
-    return Body(returns, (f"{name} = {start}",), guarded(when, step), (f"return {answer or name}",))
+def fold(name: str, start: str, step: str, returns: str, when: str = TEST) -> Body:
+    """A result called `name` that begins as `start` and takes a `step` for each element."""
+    return Body(returns, (f"{name} = {start}",), guarded(when, step), (f"return {name}",))
 
 
-def keep(item: str = "{item}", returns: str = "list[{type}]", when: str = TEST) -> Body:
-    """A list of the elements that pass, or of expressions of them."""
-    return fold("result", "[]", f"result.append({item})", returns, when)
-
-
-def collect(item: str = CHANGED, returns: str = "list[{type}]") -> Body:
+def collect(item: str, returns: str = "list[{type}]") -> Body:
     """A list with something for every element."""
-    return keep(item, returns, ALWAYS)
+    return fold("result", "[]", f"result.append({item})", returns, ALWAYS)
 
 
-def count(when: str = TEST) -> Body:
+def count(when: str) -> Body:
     return fold("count", "0", "count += 1", "int", when)
 
 
-def total(item: str = "{item}", when: str = TEST) -> Body:
-    return fold("total", "0", f"total += {item}", "int", when)
-
-
-def join(name: str, mark: str, item: str, when: str) -> Body:
-    """The elements, or expressions of them, in one string with `mark` between them."""
-    return fold(name, "[]", f"{name}.append({item})", "str", when, f'"{mark}".join({name})')
-
-
-def running(name: str, start: str, *step: str) -> Body:
+def running(name: str, start: str, step: str) -> Body:
     """A list of the values of `name` after each element."""
     end = ("return result",)
-    return Body("list[int]", (f"{name} = {start}", "result = []"), (*step, f"result.append({name})"), end)
+    return Body("list[int]", (f"{name} = {start}", "result = []"), (step, f"result.append({name})"), end)
 
 
-def stop(found: str, otherwise: str, returns: str, when: str = TEST) -> Body:
+def stop(found: str, otherwise: str, returns: str, when: str) -> Body:
     """Return `found` at the first element that passes, and `otherwise` at the end."""
     return Body(returns, (), guarded(when, f"return {found}"), (f"return {otherwise}",))
-
-
-def either(start: tuple[str, ...], passed: str, failed: str, end: str, returns: str, when: str = TEST) -> Body:
-    """Do one thing with the elements that pass and another with the rest."""
-    return Body(returns, start, (*guarded(when, passed), "else:", f"    {failed}"), (f"return {end}",))
-
-
-def split(item: str, returns: str) -> Body:
-    """Two lists: the elements that pass and the rest."""
-    start = ("chosen = []", "rest = []")
-    return either(start, f"chosen.append({item})", f"rest.append({item})", "chosen, rest", returns)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from client.link.lookup import keep_up_to_date, look_up
+from client.link.resolve import keep_up_to_date, look_up
 from client.link.stream import Access
 from common.address import Address
 from common.rpc.errors import LinkError

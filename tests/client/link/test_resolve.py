@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from client.link import lookup
-from client.link.lookup import keep_up_to_date, look_up
+from client.link import resolve
+from client.link.resolve import keep_up_to_date, look_up
 from common.address import Address
 
 NAME = Address("gpu.example.org", 7070)
@@ -44,7 +44,7 @@ async def test_a_name_without_hosts_is_an_error(monkeypatch):
 
 
 async def test_hosts_are_replaced_when_the_name_has_others_and_kept_while_it_has_none(monkeypatch):
-    monkeypatch.setattr(lookup, "_REFRESH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(resolve, "_REFRESH_INTERVAL_S", 0.01)
     answers(monkeypatch, "127.0.0.1")
     hosts = ["192.0.2.1"]
     keeping = asyncio.create_task(keep_up_to_date(hosts, NAME))
@@ -60,7 +60,7 @@ async def test_hosts_are_replaced_when_the_name_has_others_and_kept_while_it_has
 
 LEAVING = """
 import asyncio, socket, time
-from client.link.lookup import look_up
+from client.link.resolve import look_up
 from common.address import Address
 
 socket.getaddrinfo = lambda *_, **__: time.sleep(60)

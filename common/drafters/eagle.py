@@ -8,7 +8,7 @@ from torch import nn
 from common.draft_models.eagle import KIND, EagleDraft, load_eagle
 from common.drafters.feature_network import FeatureNetwork, FeatureSource
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.protocol.draft_state import HIDDEN
 
 
@@ -18,11 +18,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     tail = load_tail_for(draft, config, draft.config.hidden)
     source = eagle_source(draft, tail.get_input_embeddings(), drafting_head(tail, kept), kept)
 
-    def make() -> TreeDrafter:
-        network = FeatureNetwork(source, config.request, config.context, SPARE_SLOTS)
-        return TreeDrafter(network, config.expansion, config.ranking)
-
-    return make
+    return tree_factory(lambda: FeatureNetwork(source, config.request, config.context, SPARE_SLOTS), config)
 
 
 def eagle_source(

@@ -11,7 +11,7 @@ from torch import nn
 from common.draft_models.eagle3 import KIND, Eagle3Draft, load_eagle3
 from common.drafters.feature_network import FeatureNetwork, FeatureSource
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.protocol.draft_state import FUSED
 
 
@@ -22,11 +22,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     tail = load_tail_for(draft, config, None if is_alone else draft.config.hidden)
     source = eagle3_source(draft, tail.get_input_embeddings(), drafting_head(tail), kept)
 
-    def make() -> TreeDrafter:
-        network = FeatureNetwork(source, config.request, config.context, SPARE_SLOTS)
-        return TreeDrafter(network, config.expansion, config.ranking)
-
-    return make
+    return tree_factory(lambda: FeatureNetwork(source, config.request, config.context, SPARE_SLOTS), config)
 
 
 def eagle3_source(

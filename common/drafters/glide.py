@@ -15,7 +15,7 @@ from common.draft_models.glide import KIND, GlideDraft, load_glide
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.models.decoder import CausalLm
 from common.models.segment import Segment
 from common.protocol.draft_state import LAST
@@ -28,11 +28,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     tail = load_tail_for(draft, config, draft.config.layer.hidden)
     head = drafting_head(tail)
 
-    def make() -> TreeDrafter:
-        network = GlideNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS)
-        return TreeDrafter(network, config.expansion, config.ranking)
-
-    return make
+    return tree_factory(lambda: GlideNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS), config)
 
 
 class GlideNetwork:

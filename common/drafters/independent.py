@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_causal_lm_for
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
@@ -16,11 +16,11 @@ def load(config: DrafterConfig) -> DrafterFactory:
     model = load_causal_lm_for(config)
     head = drafting_head(model)
 
-    def make() -> TreeDrafter:
+    def make_network() -> "IndependentNetwork":
         packed = PackedModel(model, config.context + SPARE_SLOTS, on_demand=True, head=head)
-        return TreeDrafter(IndependentNetwork(packed, config.vocab_size), config.expansion, config.ranking)
+        return IndependentNetwork(packed, config.vocab_size)
 
-    return make
+    return tree_factory(make_network, config)
 
 
 class IndependentNetwork:

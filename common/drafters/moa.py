@@ -17,7 +17,7 @@ from common.draft_models.moa import KIND, MoaDraft, load_moa
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues, TailKeyValues
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
 from common.models.plan import PassPlan
@@ -34,11 +34,9 @@ def load(config: DrafterConfig) -> DrafterFactory:
 
     head = drafting_head(tail, kept)
 
-    def make() -> TreeDrafter:
-        network = MoaNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS, kept)
-        return TreeDrafter(network, config.expansion, config.ranking)
-
-    return make
+    return tree_factory(
+        lambda: MoaNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS, kept), config
+    )
 
 
 class MoaNetwork:

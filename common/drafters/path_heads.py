@@ -22,7 +22,7 @@ from common.draft_models.layers import full_attention
 from common.draft_models.path_heads import PathHeads
 from common.drafters.drafter import NOTHING
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.models.key_values import zeros_on_demand
 from common.models.segment import Segment
 from common.protocol.draft_state import HIDDEN
@@ -34,11 +34,9 @@ def factory_for(kind: str, draft: PathHeads, config: DrafterConfig) -> DrafterFa
     tail = load_tail_for(draft, config, draft.config.hidden)
     embedding, head = tail.get_input_embeddings(), drafting_head(tail)
 
-    def make() -> TreeDrafter:
-        network = PathHeadsNetwork(kind, draft, embedding, head, config.request, config.context + SPARE_SLOTS)
-        return TreeDrafter(network, config.expansion, config.ranking)
-
-    return make
+    return tree_factory(
+        lambda: PathHeadsNetwork(kind, draft, embedding, head, config.request, config.context + SPARE_SLOTS), config
+    )
 
 
 class PathHeadsNetwork:

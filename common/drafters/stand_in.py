@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from common.drafters.best_first import Expansion
-from common.drafters.drafter import Drafter, RescoringDrafter
+from common.drafters.drafter import NOTHING, Drafter, RescoringDrafter
 from common.drafters.owed import OwedStates
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
-
-_NOTHING = -1
 
 
 class StandInDrafter:
@@ -27,7 +25,7 @@ class StandInDrafter:
         self.judged = TreeView((), ())
         self._main, self._load_stand_in = main, cache(load_stand_in)
         self._owed = OwedStates([main])
-        self._newest = _NOTHING  # the last position whose draft state has arrived
+        self._newest = NOTHING  # the last position whose draft state has arrived
         self._tokens: tuple[int, ...] = ()  # committed by the target
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:

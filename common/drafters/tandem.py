@@ -16,7 +16,7 @@ from common.draft_models.tandem import KIND, TandemDraft, load_tandem
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ArrivedPositions
-from common.drafters.tree_drafter import TreeDrafter
+from common.drafters.tree_drafter import tree_factory
 from common.models.decoder import CausalLm
 from common.models.segment import Segment
 from common.protocol.draft_state import FUSED
@@ -29,11 +29,7 @@ def load(config: DrafterConfig) -> DrafterFactory:
     tail = load_tail_for(draft, config, draft.config.layer.hidden)
     head = drafting_head(tail)
 
-    def make() -> TreeDrafter:
-        network = TandemNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS)
-        return TreeDrafter(network, config.expansion, config.ranking)
-
-    return make
+    return tree_factory(lambda: TandemNetwork(draft, tail, head, config.request, config.context, SPARE_SLOTS), config)
 
 
 @dataclass(frozen=True, eq=False)

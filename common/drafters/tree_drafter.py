@@ -6,7 +6,7 @@ It keeps the K/V of committed tokens and of live nodes. A commit moves slots fro
 computed again but what newly arrived draft state changes. A ranking turns the network's logits into proposals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import torch
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
 from common.drafters.constrained import with_forced
+from common.drafters.load import DrafterConfig, DrafterFactory
 from common.drafters.ranking import Rank, Ranking, ranking_for
 from common.models.segment import Segment
 from common.models.slots import SlotPool
@@ -54,6 +55,11 @@ class DraftNetwork(Protocol):
     def forget(self, keep: int) -> None:
         """Drops the draft state of positions from `keep` on, which were rewritten."""
         ...
+
+
+def tree_factory(make_network: Callable[[], DraftNetwork], config: DrafterConfig) -> DrafterFactory:
+    """Each drafter has a network of its own, on weights that are loaded already."""
+    return lambda: TreeDrafter(make_network(), config.expansion, config.ranking)
 
 
 @dataclass

@@ -7,26 +7,18 @@ the description. Knows no link and no bundles.
 from hashlib import sha256
 from pathlib import Path
 
-from common.atomic import atomic_file
+from client.cache.checksummed import read_checksummed, write_checksummed
 from common.protocol.errors import PeerError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.convert import description_bytes, description_from_bytes
 from common.rpc.description import ServerDescription
 
 _FOLDER = "servers"
-_DIGEST_BYTES = sha256().digest_size
 
 
 def remember(cache: Path, address: str, description: ServerDescription, model: str = "") -> None:
     """`model` is the target's name if it was asked for by that. Does nothing if the cache cannot be written."""
-    file = _file(cache, address, model)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        kept = description_bytes(description)
-        with atomic_file(file) as written:
-            written.write(sha256(kept).digest() + kept)
-    except OSError:
-        return
+    write_checksummed(_file(cache, address, model), description_bytes(description))
 
 
 def recall(cache: Path, address: str, model: str = "") -> ServerDescription | None:
@@ -40,11 +32,10 @@ def recall(cache: Path, address: str, model: str = "") -> ServerDescription | No
 
 
 def _read(file: Path) -> ServerDescription | None:
+    kept = read_checksummed(file)
     try:
-        data = file.read_bytes()
-        digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-        description = description_from_bytes(kept) if sha256(kept).digest() == digest else None
-    except (OSError, PeerError):
+        description = None if kept is None else description_from_bytes(kept)
+    except PeerError:
         return None
     is_spoken = description is not None and description.version == PROTOCOL_VERSION
     return description if is_spoken else None

@@ -4,17 +4,15 @@ One file for each tokenizer and each version of the libraries: a checksum, then 
 read is made again.
 """
 
-from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from common.atomic import atomic_file
+from client.cache.checksummed import read_checksummed, write_checksummed
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.models.tokenizer import PlainTokenizer, Tokenizer, plain_tokenizer
 
 _FOLDER = "tokenizers"
-_DIGEST_BYTES = sha256().digest_size
 
 
 def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokenizer:
@@ -29,7 +27,7 @@ def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokeniz
     plain = plain_tokenizer(full)
     if plain is None:
         return full
-    _write(file, plain.to_bytes())
+    write_checksummed(file, plain.to_bytes())
     return plain
 
 
@@ -47,17 +45,9 @@ def _name(manifest: BundleManifest) -> str:
 
 def read_kept(file: Path) -> PlainTokenizer | None:
     """None if nothing readable is kept."""
+    kept = read_checksummed(file)
     try:
-        data = file.read_bytes()
-        digest, kept = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-        return PlainTokenizer.from_bytes(kept) if sha256(kept).digest() == digest else None
+        return None if kept is None else PlainTokenizer.from_bytes(kept)
     # The checksum is right, so this program wrote the file, at worst with other versions of the libraries.
     except Exception:
         return None
-
-
-def _write(file: Path, kept: bytes) -> None:
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(file) as written:
-            written.write(sha256(kept).digest() + kept)

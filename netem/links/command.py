@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from netem.links import die_with_parent
+from netem.links import process_guard
 
 SERVER_VARIABLE = "OUTRIDER_LINK_SERVER"
 SERVER_PLACE = "{server}"
@@ -46,7 +46,7 @@ async def run_command(command: Sequence[str], server: Address | None, namespace:
     if sys.platform == "linux":
         place = _NO_NAMESPACE if namespace is None else str(namespace)
         inherited = () if namespace is None else (namespace,)
-        arguments = [sys.executable, "-P", "-m", die_with_parent.__name__, place, str(os.getpid()), *arguments]
+        arguments = [sys.executable, "-P", "-m", process_guard.__name__, place, str(os.getpid()), *arguments]
     with _termination_event() as terminated:
         process = await asyncio.create_subprocess_exec(*arguments, env=environment, pass_fds=inherited)
         try:

@@ -19,7 +19,7 @@ from common.protocol.errors import MisuseError
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.others import generate_server
 from netem.experiments.others.completions import until_healthy
-from netem.links import die_with_parent
+from netem.links import process_guard
 from netem.links.sockets import free_port
 
 LLAMA_SERVER = "llama-server"
@@ -83,7 +83,7 @@ async def running_server(command: Sequence[str]) -> AsyncIterator[Address]:
     arguments = [word.replace(_PORT, str(address.port)) for word in command]
     with tempfile.TemporaryFile() as words:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", die_with_parent.__name__, "-", str(os.getpid()), *arguments),
+            *(sys.executable, "-P", "-m", process_guard.__name__, "-", str(os.getpid()), *arguments),
             stdin=subprocess.DEVNULL,
             stdout=words,
             stderr=words,

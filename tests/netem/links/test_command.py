@@ -1,4 +1,4 @@
-"""netem.links.command and netem.links.die_with_parent: what a command sees, how it ends, and that nothing outlives
+"""netem.links.command and netem.links.process_guard: what a command sees, how it ends, and that nothing outlives
 it."""
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from netem.links import die_with_parent
+from netem.links import process_guard
 from netem.links.command import check_command, run_command
 from tests.netem.links.processes import WITHOUT_PRIVILEGE, can_drop_privilege, comes_true, is_running
 
@@ -55,7 +55,7 @@ async def test_what_it_left_in_the_background_ends_with_it() -> None:
 @can_drop_privilege
 def test_without_privilege_what_it_left_in_the_background_ends_too() -> None:
     mark = f"sleep 76{os.getpid()}"
-    wrapper = [*WITHOUT_PRIVILEGE, sys.executable, "-m", die_with_parent.__name__, "-", str(os.getpid())]
+    wrapper = [*WITHOUT_PRIVILEGE, sys.executable, "-m", process_guard.__name__, "-", str(os.getpid())]
     script = f"setsid {mark} & sleep 0.2; exit 4"
     assert subprocess.run([*wrapper, "sh", "-c", script], timeout=20, check=False).returncode == 4
     assert comes_true(lambda: not is_running(mark))

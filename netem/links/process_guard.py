@@ -1,4 +1,4 @@
-"""Runs a command that dies with its parent: `python -m netem.links.die_with_parent NAMESPACE PARENT COMMAND...`.
+"""Runs a command that dies with its parent: `python -m netem.links.process_guard NAMESPACE PARENT COMMAND...`.
 
 NAMESPACE is the descriptor of a network namespace to run the command in, or `-`; PARENT is a process id. With the
 privilege for it the command runs in a pid namespace of its own: the kernel kills all its descendants with that

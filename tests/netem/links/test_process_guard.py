@@ -1,4 +1,4 @@
-"""netem.links.die_with_parent as a process: a signal that comes before its command runs is not lost."""
+"""netem.links.process_guard as a process: a signal that comes before its command runs is not lost."""
 
 import os
 import signal
@@ -9,14 +9,14 @@ from tests.netem.links.here import needs_tun
 
 _SLOW_TO_BEGIN = """
 import sys, time
-from netem.links import die_with_parent
+from netem.links import process_guard
 
 def mount_slowly():
     print("beginning", flush=True)
     time.sleep(1.0)
 
-die_with_parent.kernel.mount_own_proc = mount_slowly
-sys.exit(die_with_parent.main("-", *sys.argv[1:]))
+process_guard.kernel.mount_own_proc = mount_slowly
+sys.exit(process_guard.main("-", *sys.argv[1:]))
 """
 
 

@@ -37,6 +37,11 @@ _COUNTED = ("max_window_layers", "first_k_dense_replace")
 _NUMBERED = ("mlp_only_layers", "moe_layers")
 """What configurations call lists of layers' numbers. Of other lists about layers, each entry is of one layer."""
 _SPARSE_STEP = "decoder_sparse_step"
+_DIFFERING = "per_layer_config"
+"""What configurations call what differs by layer, under the layer's number."""
+_BESIDE_HIDDEN_STATES = ("hidden_size_per_layer_input", "num_kv_shared_layers")
+"""What configurations call inputs of layers besides the hidden states of the layer before: its tokens' own vectors,
+and K/V of an earlier layer. No tail has them."""
 
 
 def write_tail(target: Path, layers: int, out: Path) -> None:
@@ -49,6 +54,12 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     total = int(parsed.num_hidden_layers)
     if not 0 <= layers <= total:
         raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer.")
+    reads = next((name for name in _BESIDE_HIDDEN_STATES if getattr(parsed, name, None)), None)
+    if reads is not None:
+        raise CheckpointError(
+            f"the layers of the target in {target} read more than hidden states ({reads}), so that no draft model can "
+            "run its last ones; draft by a model of its own (independent) or by lookup."
+        )
     end, kept = _end_of(config, parsed, layers), range(total - layers, total)
     if not method_of(config):
         _write_end(target, end, kept, out)
@@ -96,10 +107,13 @@ def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: s
         if isinstance(getattr(module, "layer_idx", None), int):
             module.layer_idx -= held - layers  # type: ignore[operator, assignment]
     config: Any = model.config
-    kept = _per_layer(config.to_dict(), held, layers)
+    said = config.to_dict()
+    kept = _per_layer(said, held, layers)
     config.num_hidden_layers = layers
     for name, values in kept.items():
         setattr(config, name, values)
+    if said.get(_DIFFERING):
+        config.per_layer_config = _differing(said[_DIFFERING], held - layers)
     return model
 
 
@@ -144,6 +158,11 @@ def _per_layer(config: Mapping[str, Any], total: int, layers: int) -> dict[str, 
     }
 
 
+def _differing(by_layer: Mapping[Any, Any], first: int) -> dict[str, Any]:
+    """What a configuration says of single layers, of those from `first` on."""
+    return {str(int(layer) - first): said for layer, said in by_layer.items() if int(layer) >= first}
+
+
 def _end_of(config: dict[str, Any], parsed: PreTrainedConfig, layers: int) -> dict[str, Any]:
     """config.json of the last layers. What it leaves to a rule over all layers is said of each layer."""
     said = parsed.to_dict()
@@ -153,6 +172,8 @@ def _end_of(config: dict[str, Any], parsed: PreTrainedConfig, layers: int) -> di
     for name in _COUNTED:
         if isinstance(said.get(name), int):
             end[name] = max(0, said[name] - first)
+    if config.get(_DIFFERING):
+        end[_DIFFERING] = _differing(config[_DIFFERING], first)
     step = said.get(_SPARSE_STEP) or 1
     if step > 1:
         dense = {*(said.get(_NUMBERED[0]) or ()), *(layer for layer in range(total) if (layer + 1) % step)}

@@ -202,8 +202,10 @@ def narrowed(model: PreTrainedModel) -> Iterator[None]:
             holders[id(each)] = each
     before = []
     for holder in holders.values():
+        # Where windows differ by layer, transformers lets nobody ask the whole model's configuration for one.
+        held = getattr(holder, "__dict__", {})
         for name in _WINDOWS:
-            size = getattr(holder, name, None)
+            size = held.get(name)
             if type(size) is int and size > _WINDOW:
                 before.append((holder, name, size))
                 setattr(holder, name, _WINDOW)

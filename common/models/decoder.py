@@ -267,6 +267,8 @@ def _parse(config: Mapping[str, Any]) -> DecoderConfig:
     family = config["model_type"]
     if family not in _KNOWN or config.get(QUANTISATION) or config.get("hidden_act", "silu") != "silu":
         raise _NotPlainError
+    if config.get("per_layer_config"):
+        raise _NotPlainError
     hidden, heads, layers = config["hidden_size"], config["num_attention_heads"], config["num_hidden_layers"]
     head_dim = config.get("head_dim")
     if head_dim is None and family != "qwen3" and hidden % heads == 0:

@@ -6,7 +6,7 @@ is what a short measurement cannot show.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from common.models.errors import CheckpointError
@@ -104,13 +104,31 @@ def _rope_parameters(parameters: object) -> Iterator[dict[str, Any]]:
             yield from _rope_parameters(each)
 
 
+def layer_configs(config: Any) -> Sequence[Any]:
+    """The configuration of each layer. Where layers differ, as Gemma 4's in the size of their heads, transformers
+    raises an error for whoever reads what differs from the whole model's."""
+    return config.per_layer_config if differs_by_layer(config) else [config] * int(config.num_hidden_layers)
+
+
+def differs_by_layer(config: Any) -> bool:
+    """Whether layers have configurations of their own."""
+    return bool(getattr(config, "is_heterogeneous", False))
+
+
+def _last_layer(config: Any) -> Any:
+    return config.per_layer_config[-1] if differs_by_layer(config) else config
+
+
 def head_size(config: Any) -> int:
-    """Numbers of one attention head; some configurations leave it to be derived."""
+    """Numbers of one attention head, in the last layer where layers differ; some configurations leave it to be
+    derived."""
+    config = _last_layer(config)
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
 def key_value_heads(config: Any) -> int:
-    """Of one layer; families that group no heads have no name for them."""
+    """Of one layer, the last where layers differ; families that group no heads have no name for them."""
+    config = _last_layer(config)
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
@@ -132,13 +150,26 @@ def feed_forward_width(config: Any) -> int:
 
 
 def key_width(config: Any) -> int:
-    """E_kv: numbers of one layer's keys of one token, all key/value heads together."""
+    """E_kv: numbers of one layer's keys of one token, all key/value heads together; of the last layer where layers
+    differ."""
+    config = _last_layer(config)
     if getattr(config, "qk_nope_head_dim", None):  # latent attention, whose keys are kept as the attention gets them
         return key_value_heads(config) * int(config.qk_nope_head_dim + config.qk_rope_head_dim)
     return key_value_heads(config) * head_size(config)
 
 
 def value_width(config: Any) -> int:
-    """Numbers of one layer's values of one token; those of latent attention are of another width than its keys."""
+    """As `key_width`, of values; those of latent attention are of another width than its keys."""
+    config = _last_layer(config)
     own = getattr(config, "v_head_dim", None)
     return key_value_heads(config) * int(own) if own else key_width(config)
+
+
+def key_value_widths(config: Any) -> set[int]:
+    """Of the keys and of the values of any layer."""
+    return {width(each) for each in layer_configs(config) for width in (key_width, value_width)}
+
+
+def key_value_numbers(config: Any) -> int:
+    """Of one token, the numbers of all layers' keys and values."""
+    return sum(key_width(each) + value_width(each) for each in layer_configs(config))

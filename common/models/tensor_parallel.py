@@ -12,6 +12,7 @@ from transformers import PreTrainedConfig
 from transformers import __version__ as transformers_version
 
 from common.models.errors import CheckpointError
+from common.models.families import key_value_heads, layer_configs
 from common.protocol.plain import plain
 
 
@@ -29,8 +30,9 @@ def check_parts(config: PreTrainedConfig, ranks: int, quantisation: str) -> None
             f"transformers {transformers_version} has no plan for dividing a model of type '{model_type}' among "
             "devices; leave out --tensor-parallel, or choose another target."
         )
-    heads = int(config.num_attention_heads)
-    shared = int(getattr(config, "num_key_value_heads", None) or heads)
+    layers = layer_configs(config)
+    heads = gcd(*(int(layer.num_attention_heads) for layer in layers))
+    shared = gcd(*(key_value_heads(layer) for layer in layers))
     common = gcd(heads, shared)
     if common % ranks:
         fitting = [str(number) for number in range(2, common + 1) if common % number == 0]

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig
 
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
-from common.models.families import key_width, value_width
+from common.models.families import key_value_numbers
 from common.models.placement import DTYPES
 from common.models.quantised import count_numbers, is_expanded, method_of
 from common.models.source import BITS, CONFIG, check_quantise, read_json, weight_files
@@ -74,7 +74,7 @@ def memory_needed(
     sizes = load_config(target)
     width = DTYPES[dtype].itemsize if dtype in DTYPES else 4
     weights = _weight_bytes(target, sizes, device, width, quantise)
-    key_values = cache_tokens * sizes.num_hidden_layers * (key_width(sizes) + value_width(sizes)) * width
+    key_values = cache_tokens * key_value_numbers(sizes) * width
     parts = 1 if device == "cpu" else ranks
     hidden_states = cache_tokens * needs.hidden_states * sizes.hidden_size * width
     weights = weights / parts + needs.numbers * width

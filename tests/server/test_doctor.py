@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from netem.experiments.family_checkpoints import make_family_checkpoint
 from server import cli
 from server import doctor as doctor_module
 from server.models import memory_needed
@@ -16,6 +17,7 @@ from server.models.memory_needed import sum_needed
 from server.security.certificates import issue
 from tests.drafts import make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
+from tests.other_families import GEMMA_4
 from tests.quantised import make_fp8
 
 
@@ -49,6 +51,14 @@ def test_a_server_without_faults(doctor, target, tmp_path):
     assert "K/V for 32,768 tokens" in findings["memory"]["detail"]
     assert findings["draft"]["detail"] == "moa (moa) fits the target"
     assert "is for gpu.example, valid until" in findings["tls"]["detail"]
+
+
+def test_a_target_whose_layers_differ(doctor, tmp_path):
+    target = make_family_checkpoint(tmp_path, GEMMA_4)
+    well, findings = doctor("--target", target, "--listen", "127.0.0.1:0", "--cache-tokens", 1000)
+    assert well
+    # In two layers two heads of 8 numbers, in the others one of 24, for keys and values in float32.
+    assert "0.6 MB of K/V for 1,000 tokens" in findings["memory"]["detail"]
 
 
 def test_the_demo_and_its_drafts(doctor):

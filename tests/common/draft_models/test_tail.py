@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from safetensors.torch import load_file, save_file
 from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
+from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES, make_checkpoint
+from tests.other_families import GEMMA_4
 from tests.quantised import make_fp8, make_int4
 
 TOKENS = torch.tensor([[11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 11, 45, 7, 201, 99, 45, 7, 3, 8, 120]])
@@ -72,6 +75,14 @@ def test_layers_that_a_quantisation_leaves_out_are_told_by_their_new_numbers(tmp
         )
         assert exact == (old == 3)
     assert furthest_logits(stored, tmp_path / "tail", 2) < 0.1
+
+
+def test_layers_that_read_more_than_hidden_states_make_no_tail(tmp_path):
+    options = {**GEMMA_4.options, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 300}
+    target = make_family_checkpoint(tmp_path / "target", replace(GEMMA_4, options=options))
+    with pytest.raises(CheckpointError, match=r"read more than hidden states \(hidden_size_per_layer_input\), so that"):
+        write_tail(target, 2, tmp_path / "tail")
+    assert not (tmp_path / "tail").exists()
 
 
 def test_a_quantised_target_that_cannot_be_loaded_is_named(tmp_path):

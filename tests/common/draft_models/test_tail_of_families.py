@@ -13,7 +13,9 @@ from common.models.parts import head_of, layers_of
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, LAYERS, VOCABULARY, make_family_checkpoint
+from tests.other_families import GEMMA_4
 
+ALL = {**FAMILIES, GEMMA_4.name: GEMMA_4}
 TOKENS = list(range(30, 60))
 ROUNDING = 1e-4
 
@@ -25,7 +27,7 @@ def tails(tmp_path_factory):
     @cache
     def make(family: str):
         folder = tmp_path_factory.mktemp(family)
-        target = make_family_checkpoint(folder / "target", FAMILIES[family])
+        target = make_family_checkpoint(folder / "target", ALL[family])
         write_tail(target, 2, folder / "tail")
         return target, folder / "tail"
 
@@ -33,7 +35,7 @@ def tails(tmp_path_factory):
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ALL)
 @torch.inference_mode()
 def test_the_last_layers_of_every_family(family: str, layers: int, tails) -> None:
     target, directory = tails(family)

@@ -14,8 +14,9 @@ from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.layer_attention import Scoring
 from common.models.packed import PackedModel
-from netem.experiments.family_checkpoints import FAMILIES, Family, make_family_checkpoint
+from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from tests.families import make_checkpoint
+from tests.other_families import MINIMAX_M3
 from tests.quantised import make_fp8, make_int4
 
 
@@ -133,28 +134,9 @@ def test_a_model_with_an_attention_of_its_own_is_refused() -> None:
         check_agreement(model)
 
 
-SPARSE = Family(
-    "minimax-m3",
-    "blocks of keys that an indexer chooses",
-    "MiniMaxM3VLTextConfig",
-    {
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "layer_types": ["full_attention", "minimax_m3_sparse"] * 2,
-        "index_n_heads": 2,
-        "index_head_dim": 16,
-        "num_local_experts": 4,
-        "num_experts_per_tok": 2,
-        "dense_intermediate_size": 96,
-        "shared_intermediate_size": 32,
-    },
-)
-"""Its text of the check is shorter than one block, so that every key is chosen there."""
-
-
 def test_attention_that_chooses_keys_beyond_the_text_of_the_check_is_refused(tmp_path) -> None:
-    model = load_causal_lm(make_family_checkpoint(tmp_path, SPARSE))
-    assert model.config.index_block_size > 32
+    model = load_causal_lm(make_family_checkpoint(tmp_path, MINIMAX_M3))
+    assert model.config.index_block_size > 32  # tokens of the text, so that every key is chosen there
     with pytest.raises(CheckpointError) as refused:
         check_agreement(model)
     assert str(refused.value) == (
@@ -172,6 +154,13 @@ def test_a_mask_that_a_family_makes_for_itself_is_refused(directory) -> None:
         )
     with pytest.raises(CheckpointError, match="of the model type 'llama' depends on 'attention_mask'"):
         PackedModel(model, 10)
+
+
+def test_windows_that_differ_by_layer_are_refused_where_the_family_knows_one() -> None:
+    config = _mistral(8)
+    config.per_layer_config = {1: {"sliding_window": 6}}
+    with pytest.raises(CheckpointError, match="the model type 'mistral' does not run in packed passes"):
+        check_agreement(AutoModelForCausalLM.from_config(config))
 
 
 def test_logits_that_are_no_numbers_are_told_as_such() -> None:

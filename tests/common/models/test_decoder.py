@@ -142,6 +142,7 @@ def put(**values: Any) -> Change:
         "part of each head turned": put(
             rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
         ),
+        "layers that differ": put(per_layer_config={"1": {"sliding_window": 6}}),
         "no positions": pop("rope_parameters"),
         "no sizes": pop("hidden_size"),
         "sizes that are none": put(num_key_value_heads="2"),

@@ -13,16 +13,19 @@ from common.models.packed import PackedModel
 from common.models.slots import SlotPool
 from netem.experiments.family_checkpoints import FAMILIES, WINDOW, make_family_checkpoint
 from tests.common.models.session import Session, check
+from tests.other_families import SERVED
 
 ROUNDING = 1e-4
 """Families that compute a softmax of float64 scores in float32 are no more exact than this."""
 
-every_family = pytest.mark.parametrize("family", FAMILIES)
+ALL = {**FAMILIES, **SERVED}
+
+every_family = pytest.mark.parametrize("family", ALL)
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    return cache(lambda family: make_family_checkpoint(tmp_path_factory.mktemp(family), FAMILIES[family]))
+    return cache(lambda family: make_family_checkpoint(tmp_path_factory.mktemp(family), ALL[family]))
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from server.models import memory_needed as module
 from server.models.memory_needed import MemoryNeeded, check_memory, memory_needed, sum_needed
 from server.passes.target import load_target
 from tests.families import make_checkpoint
+from tests.other_families import GEMMA_4
 from tests.quantised import make_fp8, make_int4
 
 KEY_VALUES = 3 * 2 * 16 * 4  # bytes of a token: layers, keys and values, width, float32
@@ -84,6 +85,13 @@ def test_values_of_another_width_than_keys_are_counted_as_they_are_kept(tmp_path
     assert value_width(load_config(latent)) != key_width(load_config(latent))
     pool = PackedModel(load_causal_lm(latent), 50).pool
     assert memory_needed(latent, "cpu", "float32", pool.capacity, "").key_values == pool.nbytes
+
+
+def test_keys_and_values_of_layers_that_differ_are_counted_layer_by_layer(tmp_path: Path) -> None:
+    target = make_family_checkpoint(tmp_path, GEMMA_4)
+    pool = load_target(str(target), device="cpu", dtype="float32", capacity=50, threads=0).model.pool
+    assert len(pool.widths) > 1
+    assert memory_needed(target, "cpu", "float32", pool.capacity, "").key_values == pool.nbytes
 
 
 def test_weights_that_cannot_fit_are_refused_before_they_are_loaded(

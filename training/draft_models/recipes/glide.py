@@ -19,7 +19,7 @@ from common.draft_models.glide import KIND, GlideConfig, GlideDraft, GlideLayer,
 from common.draft_models.layers import LayerShape, RotaryEmbedding, masked_attention
 from common.drafters.glide import GlideNetwork
 from common.models.decoder import CausalLm
-from common.models.families import value_width
+from common.models.families import key_value_widths
 from common.models.parts import layers_of, stack_of
 from common.models.rope import read_rope
 from common.protocol.errors import MisuseError
@@ -92,7 +92,7 @@ def _shape(target: FrozenTarget, size: DecoderSize) -> LayerShape:
         base, scaling = read_rope(_of_last_layer(target.config.to_dict()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _turned_otherwise(target) from error
-    if value_width(target.config) != target.key_value_size:
+    if len(key_value_widths(target.config)) > 1:
         raise MisuseError(
             f"a glide draft attends to the target's keys and values, which have different widths in {target.name}; "
             "train eagle3 or another kind"

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from common.models.checkpoint import load_config
-from common.models.families import feed_forward_name, feed_forward_width, head_size, key_value_heads
+from common.models.families import differs_by_layer, feed_forward_name, feed_forward_width, head_size, key_value_heads
 from common.models.parts import layers_of
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
@@ -29,13 +29,18 @@ def sized_config(
 
     Heads keep the target's size, as many as fit the width; the feed-forward part keeps its proportion; embedding and
     head are tied. Raises MisuseError for sizes below 1, for a hidden size that is no multiple of a head's, and for a
-    target whose configuration has another name for the feed-forward part's width.
+    target whose layers differ or whose configuration has another name for the feed-forward part's width.
     """
     for name, value in (("layers", layers), ("hidden-size", hidden), ("parameters", parameters)):
         if value is not None and value < 1:
             raise MisuseError(f"--{name} must be at least 1, not {value}")
     if hidden is not None and parameters is not None:
         raise MisuseError("--hidden-size and --parameters name one size twice: pass one of them")
+    if differs_by_layer(target.config):
+        raise MisuseError(
+            f"the layers of {target.name} differ in their sizes, and no smaller model is made of such; train eagle3 or "
+            "another kind"
+        )
     chosen = layers or DEFAULT_LAYERS
     size = head_size(target.config)
     if hidden is not None:

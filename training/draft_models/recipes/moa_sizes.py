@@ -15,7 +15,7 @@ from common.draft_models.layers import LayerShape, RmsNorm
 from common.draft_models.lsa import MIXERS
 from common.draft_models.moa import MoaConfig, MoaDraft
 from common.draft_models.state_codec import StateCodec
-from common.models.families import value_width
+from common.models.families import key_value_widths
 from common.models.parts import layers_of, stack_of
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError
@@ -43,10 +43,11 @@ def moa_config(
     layers, the size leaves nothing for the layers, or the mixer is unknown.
     """
     total = target.config.num_hidden_layers
-    if value_width(target.config) != target.key_value_size:
+    widths = sorted(key_value_widths(target.config))
+    if len(widths) > 1:
         raise MisuseError(
             f"a moa draft is made of the target's keys and values, which have different widths in {target.name} "
-            f"({target.key_value_size} and {value_width(target.config)} numbers a layer); train eagle3 or another kind"
+            f"({' and '.join(map(str, widths))} numbers a layer); train eagle3 or another kind"
         )
     if not depths or not all(0 <= depth <= total for depth in depths):
         raise MisuseError(f"--layers must name numbers from 0 to the target's {total}, such as 0,1,3")

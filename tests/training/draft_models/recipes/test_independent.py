@@ -9,6 +9,7 @@ from common.protocol.errors import MisuseError
 from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
 from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES
+from tests.other_families import GEMMA_4
 from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, target_of, train
 from training.draft_models.features import load_target
 from training.draft_models.recipes.independent import build
@@ -61,6 +62,13 @@ def test_families_with_other_attention_or_names_are_drafted_for(tmp_path, family
     lose(recipe, target, random_batch(target)).total.backward()
     recipe.save(tmp_path / "draft")
     assert load_causal_lm(tmp_path / "draft").config.model_type == target.config.model_type
+
+
+def test_no_model_is_made_of_layers_that_differ(tmp_path):
+    with pytest.raises(MisuseError, match=r"the layers of target differ in their sizes, .*; train eagle3 or"):
+        sized_config(
+            load_target(str(make_family_checkpoint(tmp_path / "target", GEMMA_4)), torch.device("cpu"), "float32")
+        )
 
 
 def test_sizes_keep_the_targets_proportions(target):

@@ -11,9 +11,12 @@ from common.draft_models.layers import full_attention, masked_attention
 from common.draft_models.moa import load_lsa, load_moa, read_moa_config
 from common.draft_models.state_codec import StateCodec
 from common.protocol.errors import MisuseError, OutriderError
+from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES
+from tests.other_families import GEMMA_4
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, target_of, train
 from training.draft_models import lags
+from training.draft_models.features import load_target
 from training.draft_models.layer_sizes import layer_parameters, target_layer
 from training.draft_models.recipes import moa
 from training.draft_models.recipes.moa import build
@@ -232,3 +235,8 @@ def test_a_draft_to_start_from_is_of_this_target_and_has_these_layers_and_no_cod
         build(target, start=tmp_path / "narrow", state_width=5)
     with pytest.raises(OutriderError, match="was trained for another target"):
         build(random_target(tmp_path, "qwen3"), start=finished)
+
+
+def test_a_target_whose_layers_have_keys_of_different_widths_is_refused(tmp_path):
+    with pytest.raises(MisuseError, match=r"different widths in target \(16 and 24 numbers a layer\); train eagle3"):
+        build(load_target(str(make_family_checkpoint(tmp_path / "target", GEMMA_4)), torch.device("cpu"), "float32"))

@@ -1,0 +1,50 @@
+"""Families that tests need besides those of the experiment `families`, of which each has a row in the kept results.
+
+Rows alone may live here; `make_family_checkpoint` makes checkpoints of them.
+"""
+
+from netem.experiments.family_checkpoints import HEADS, HIDDEN, WINDOW, Family
+
+_GROUPED = {"num_key_value_heads": 2, "head_dim": HIDDEN // HEADS}
+
+GEMMA_4 = Family(
+    "gemma-4",
+    "heads of another size in some layers",
+    "Gemma4TextConfig",
+    _GROUPED
+    | {
+        "global_head_dim": 3 * HIDDEN // HEADS,
+        "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+        "hidden_size_per_layer_input": 0,
+        "num_kv_shared_layers": 0,
+    },
+)
+
+HUNYUAN_MOE = Family(
+    "hunyuan-moe",
+    "a router that asks for the dtype of its weights",
+    "HunYuanMoEV1Config",
+    _GROUPED | {"num_experts": 4, "moe_topk": 2},
+)
+
+MINIMAX_M3 = Family(
+    "minimax-m3",
+    "blocks of keys that an indexer chooses",
+    "MiniMaxM3VLTextConfig",
+    _GROUPED
+    | {
+        "layer_types": ["full_attention", "minimax_m3_sparse"] * 2,
+        "index_n_heads": 2,
+        "index_head_dim": 16,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "dense_intermediate_size": 96,
+        "shared_intermediate_size": 32,
+    },
+)
+"""Is refused."""
+
+SERVED = {family.name: family for family in (GEMMA_4, HUNYUAN_MOE)}

@@ -24,8 +24,8 @@ _WIDE = 1 << 17
 """Numbers of a weight from which on its product with a few rows gains more than the operator costs to call."""
 
 
-class PrepackedLinear(nn.Module):
-    """`nn.Linear` for inference, without its plain weights."""
+class _Prepacked(nn.Module):
+    """What computes as `nn.Linear` does, by its weights in blocks."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
@@ -40,7 +40,18 @@ class PrepackedLinear(nn.Module):
         return out
 
 
-class PrepackedHead(PrepackedLinear):
+class PrepackedLinear(_Prepacked):
+    """`nn.Linear` for inference, without its plain weights."""
+
+    packed: torch.Tensor
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """A plain copy, made for whoever asks: some families' layers read the weights of their parts, or the dtype."""
+        return self.packed.to_dense()
+
+
+class PrepackedHead(_Prepacked):
     """A model's head, whose plain weights stay: an embedding may share them, and a trimmed head takes some of their
     rows."""
 

@@ -13,6 +13,7 @@ from common.models.parts import head_of, layers_of
 from common.models.prepacked import PrepackedHead, PrepackedLinear, prepack, prepack_network, prepacked_head
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
+from tests.other_families import HUNYUAN_MOE, SERVED
 
 pytestmark = pytest.mark.skipif(
     not prepacked._gains_in_passes(nn.Linear(2, 2)), reason="oneDNN's blocked weights are no gain on this processor"
@@ -27,9 +28,17 @@ def test_it_computes_what_a_plain_layer_does(rows: int, bias: bool) -> None:
     torch.testing.assert_close(PrepackedLinear(plain)(entering), plain(entering), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt-oss", "qwen3-moe"])
+def test_its_weight_is_the_plain_one_for_whoever_reads_it_and_is_kept_once() -> None:
+    plain = nn.Linear(96, 48)
+    prepacked = PrepackedLinear(plain)
+    assert torch.equal(prepacked.weight, plain.weight)
+    assert list(dict(prepacked.named_parameters())) == ["bias"]
+    assert list(dict(prepacked.named_buffers())) == ["packed"]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt-oss", "qwen3-moe", HUNYUAN_MOE.name])
 def test_a_prepacked_model_gives_the_same_logits(family: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    directory = make_family_checkpoint(tmp_path_factory.mktemp(family), FAMILIES[family])
+    directory = make_family_checkpoint(tmp_path_factory.mktemp(family), {**FAMILIES, **SERVED}[family])
     segment = Segment(range(1, 20), range(19), range(-1, 18), wanted=range(19))
     plain, packed = (PackedModel(load_causal_lm(directory), 32, prepacked=how) for how in (False, True))
     assert any(isinstance(module, PrepackedLinear) for module in packed.model.modules())

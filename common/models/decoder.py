@@ -306,7 +306,7 @@ def _parse(config: Mapping[str, Any]) -> DecoderConfig:
 
 def _rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     """The base of rotary positions and how they are scaled, where that is as transformers does to the last bit."""
-    said = config.get("rope_parameters") or config
+    said = {**config, **(config.get("rope_scaling") or config.get("rope_parameters") or {})}
     if not isinstance(said["rope_theta"], int | float):
         raise _NotPlainError
     base, scaling = read_rope(config)

@@ -62,18 +62,25 @@ class RopeScaling:
         return cls(**said)
 
 
-def read_rope(config: Mapping[str, Any], default_base: float = 10_000.0) -> tuple[float, RopeScaling | None]:
-    """The base of the frequencies, and how they are scaled, None for not: from `rope_parameters`, or from
-    `rope_theta` and `rope_scaling`, where older configurations have them.
+def read_rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
+    """The base of the frequencies, and how they are scaled, None for not: from `rope_scaling`, or from
+    `rope_parameters`, which newer configurations have instead, with what they leave out from the configuration's top.
+    The order is transformers': where both are there, it reads the older name alone.
 
     `mrope` is not scaled: all its sections agree where there is text alone. Nor is `dynamic`, up to the positions that
     the checkpoint was trained for; beyond, its frequencies are those of the trained ones.
 
     Raises KeyError, TypeError or ValueError for what is broken or scaled in another way.
     """
-    said = dict(config.get("rope_scaling") or {}) | dict(config.get("rope_parameters") or {})
-    base = float(said.get("rope_theta") or config.get("rope_theta") or default_base)
+    said = dict(config.get("rope_scaling") or config.get("rope_parameters") or {})
+    if any(isinstance(value, Mapping) for value in said.values()):
+        raise ValueError("rotary positions differ by the type of a layer")
+    base = float(said.get("rope_theta") or config.get("rope_theta") or _BASE)
     said["rope_type"] = said.get("rope_type") or said.get("type") or "default"
+    # What the top says of this goes before what is said inside, as Phi 3's configurations need it.
+    if _TRAINED in config:
+        said[_TRAINED] = config[_TRAINED]
+    said.setdefault(_TRAINED, config.get("max_position_embeddings"))
     # Like the base, older configurations have it at their top.
     if any(place.get("partial_rotary_factor") not in (None, 1.0) for place in (config, said)):
         raise ValueError("only a part of each head is turned")
@@ -123,11 +130,13 @@ def _yarn_magnitude(factor: float, scale: float = 1.0) -> float:
     return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
 
 
+_BASE = 10_000.0
+_TRAINED = "original_max_position_embeddings"
 _PLAIN = ("default", "mrope", "dynamic")
 _NEEDED = {
     "linear": (),
-    "llama3": ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
-    "yarn": ("original_max_position_embeddings",),
+    "llama3": (_TRAINED, "low_freq_factor", "high_freq_factor"),
+    "yarn": (_TRAINED,),
 }
 _SCALED: Mapping[str, Callable[[torch.Tensor, float, RopeScaling], torch.Tensor]] = {
     "linear": _linear,

@@ -1,9 +1,12 @@
 """Frequencies of rotary positions are those that transformers computes, and broken settings are refused."""
 
+import copy
+
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import CONFIG_MAPPING, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from common.models.rope import RopeScaling, inverse_frequencies, read_rope
 
@@ -65,6 +68,41 @@ def test_older_and_newer_configurations_say_the_same():
     assert newer == older == (5e5, RopeScaling("llama3", 8.0, 64, 1.0, 4.0))
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"rope_theta": 5e5},
+        {"rope_theta": 2e4, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+        {"rope_theta": 2e4, "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+        {"rope_theta": 2e4, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_theta": 2e4, "rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 2.0}},
+        {"rope_theta": 2e4, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
+        {"rope_theta": 2e4, "rope_scaling": {}, "rope_parameters": LLAMA3 | {"rope_theta": 5e5}},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": LLAMA3 | {"rope_theta": 5e5}},
+        {
+            "rope_theta": 2e4,
+            "rope_scaling": LLAMA3,
+            "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5},
+        },
+        {"rope_theta": 5e5, "rope_scaling": LLAMA3, "original_max_position_embeddings": 128},
+        {"rope_parameters": LLAMA3 | {"rope_theta": 5e5}, "original_max_position_embeddings": 128},
+        {"rope_parameters": YARN | {"rope_theta": 5e5}, "original_max_position_embeddings": 32},
+        {"rope_theta": 5e5, "rope_scaling": {"type": "yarn", "factor": 4.0}},
+        {"rope_theta": 2e4, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1.0}},
+    ],
+    ids=str,
+)
+def test_every_configuration_is_read_as_transformers_reads_it(said, family):
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "head_dim": 32, "max_position_embeddings": 256}
+    base, scaling = read_rope(sizes | said)
+    # The four families' embeddings are Llama's.
+    theirs = LlamaRotaryEmbedding(CONFIG_MAPPING[family].from_dict(copy.deepcopy(sizes | said)))
+    torch.testing.assert_close(inverse_frequencies(base, 32, scaling), theirs.inv_freq, rtol=1e-6, atol=0)
+    assert (scaling.magnitude if scaling else 1.0) == pytest.approx(theirs.attention_scaling)
+
+
 @pytest.mark.parametrize(
     "scaling",
     [
@@ -76,6 +114,7 @@ def test_older_and_newer_configurations_say_the_same():
         {"rope_type": "yarn", "factor": 4.0},
         LLAMA3 | {"low_freq_factor": None},
         {"rope_type": "default", "partial_rotary_factor": 0.5},
+        {"full_attention": {"rope_type": "default", "rope_theta": 5e5}},
     ],
     ids=str,
 )

@@ -113,9 +113,9 @@ def _turned_otherwise(target: FrozenTarget) -> MisuseError:
 
 
 def _of_last_layer(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration with the rotary positions of the last layer's type, where each type has its own."""
+    """The configuration, or of it the rotary positions of the last layer's type alone, where each type has its own."""
     own = (config.get("rope_parameters") or {}).get((config.get("layer_types") or [None])[-1])
-    return {**config, "rope_parameters": own} if isinstance(own, Mapping) else config
+    return {"rope_parameters": own} if isinstance(own, Mapping) else config
 
 
 @torch.no_grad()

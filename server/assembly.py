@@ -26,6 +26,7 @@ from server.fleet.fleet import Fleet, FleetStore
 from server.fleet.listed import ListedFleet
 from server.fleet.members import Member
 from server.models.bundles import BundleStore
+from server.models.generation import describe_unapplied, unapplied
 from server.models.offer import Offer
 from server.models.offers import make_offers
 from server.observe import log
@@ -76,6 +77,10 @@ def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -
     store = None if options.fleet.store is None else _store(options.fleet.store)
     quotas = Quotas({} if tokens is None else tokens.allowances)
     offers = [offer.with_quantised() for offer in make_offers(options.target)]
+    for offer in offers:
+        if fields := unapplied(offer.directory):
+            model = offer.card.model
+            log.note("unapplied generation settings", describe_unapplied(model, fields), model=model, fields=fields)
     registries = list[SessionRegistry]()
     shared = Shared(tuple(offer.card.model for offer in offers), quotas, registries)
     targets = _load_targets(offers, options, shared, registry, pools, load)

@@ -37,6 +37,7 @@ from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others
 from server.models.bundles import checkpoint_name
 from server.models.fit import TargetFiles, check_fit, target_directory
+from server.models.generation import describe_unapplied, unapplied
 from server.models.memory_needed import REMEDY, MemoryNeeded, memory_needed, sum_needed
 from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
@@ -123,6 +124,8 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
         known = target.fingerprint[:12] if target.fingerprint else "known once its weights are here"
         name = request.name or checkpoint_name(request.checkpoint)
         findings.append(Finding("target", f"{name}, {family}, {method} weights, fingerprint {known}"))
+        if fields := unapplied(target.directory):
+            findings.append(Finding("generation", describe_unapplied(name, fields)))
         if target.fingerprint:
             targets.append(target)
             cache_tokens.append(request.cache_tokens)

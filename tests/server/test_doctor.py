@@ -61,6 +61,16 @@ def test_a_target_whose_layers_differ(doctor, tmp_path):
     assert "0.6 MB of K/V for 1,000 tokens" in findings["memory"]["detail"]
 
 
+def test_settings_of_a_target_that_no_answer_gets(doctor, target, tmp_path):
+    _, findings = doctor("--target", target, "--listen", "127.0.0.1:0")
+    assert "generation" not in findings
+    asking = shutil.copytree(target, tmp_path / "asking")
+    (asking / "generation_config.json").write_text('{"repetition_penalty": 1.1, "suppress_tokens": [3]}')
+    well, findings = doctor("--target", asking, "--listen", "127.0.0.1:0")
+    assert well
+    assert "repetition_penalty, suppress_tokens of asking's" in findings["generation"]["detail"]
+
+
 def test_the_demo_and_its_drafts(doctor):
     well, findings = doctor("--target", "demo", "--listen", "127.0.0.1:0")
     assert well

@@ -62,15 +62,15 @@ class PassPrices:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one due session asks for, in tokens behind `context` positions. `served` is the number of the last pass that
-    it took part in, `asked` orders demands by when their requests came; `min_nodes` are verified whatever they cost."""
+    """What one due session asks for, in tokens after `context` positions. `last_pass` is the number of the last pass
+    that it took part in; `min_nodes` are verified whatever they cost."""
 
     chain: int
     nodes: int
-    served: int
+    last_pass: int
     min_nodes: int = 0
     context: int = 0
-    asked: float = 0.0
+    requested_at_s: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -129,7 +129,7 @@ def share(demands: Sequence[Demand], budget: int, is_short: PassBound) -> list[i
     """
     if budget <= 0:
         return [0] * len(demands)
-    order = sorted(range(len(demands)), key=lambda index: demands[index].served)
+    order = sorted(range(len(demands)), key=lambda index: demands[index].last_pass)
     if budget == 1:
         return [int(index in order[:1]) for index in range(len(demands))]
     decoding = [index for index in order if demands[index].decodes]
@@ -248,7 +248,7 @@ def _reserved(demands: Sequence[Demand], budget: int) -> int:
 
 def _prompt_shares(prompts: Sequence[Demand], tokens: int) -> list[int]:
     """The oldest prompt's own part, and of the rest a max-min fair share for each."""
-    oldest = min(range(len(prompts)), key=lambda index: prompts[index].asked)
+    oldest = min(range(len(prompts)), key=lambda index: prompts[index].requested_at_s)
     own = min(prompts[oldest].tokens, tokens // PROMPT_PART)
     wishes = [prompt.tokens for prompt in prompts]
     wishes[oldest] -= own

@@ -57,7 +57,7 @@ class Accounting:
         """An answer begins, or one that was lost goes on, which `is_request` tells apart; `prompt_tokens` new tokens
         came for it. Its client is charged for every token that is computed for it, also for those whose K/V were
         dropped and are computed again."""
-        entry.active, entry.meter = now, AnswerMeter(now, prompt_tokens)
+        entry.last_active_s, entry.meter = now, AnswerMeter(now, prompt_tokens)
         entry.computed.follow(entry.session.tree.tokens)
         self.counters.prompt_tokens += prompt_tokens
         self.counters.prefix_cache_queries += max(0, entry.to_compute)
@@ -87,7 +87,7 @@ class Accounting:
         self.counters.committed_tokens += len(committed)
         self._quotas.used(entry.client, len(committed), now)
         if committed and entry.meter is not None:
-            entry.active = now
+            entry.last_active_s = now
             self._on_event(entry.meter.committed(len(committed), now))
 
     def delivered(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:

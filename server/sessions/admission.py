@@ -147,13 +147,13 @@ class Admission:
 def longest_idle(entries: Iterable[SessionEntry]) -> SessionEntry | None:
     """Of the sessions without a running answer, the one that has been idle longest."""
     idle = [entry for entry in entries if not entry.is_running]
-    return min(idle, key=lambda entry: entry.active, default=None)
+    return min(idle, key=lambda entry: entry.last_active_s, default=None)
 
 
 def _waiting(entries: Iterable[SessionEntry], now: float) -> list[SessionEntry]:
     """The sessions whose answers only wait for their clients, the longest waiting first."""
-    long_ago = [each for each in entries if each.is_running and now - each.active >= _YIELDS_AFTER_S]
-    return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.active)
+    long_ago = [each for each in entries if each.is_running and now - each.last_active_s >= _YIELDS_AFTER_S]
+    return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.last_active_s)
 
 
 def _fewest_to_evict(

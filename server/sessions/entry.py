@@ -72,10 +72,10 @@ class SessionEntry:
     session: ServerSession
     sequence: HeldSequence
     sink: MessageSink
-    served: int  # the number of the last pass that it took part in
+    last_pass: int  # the number of the last pass that it took part in
     state_request: StateRequest | None  # the draft state that it is sent
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
-    active: float = 0.0  # when it last got a stream, a request, a token, draft state or a refusal, in seconds
+    last_active_s: float = 0.0  # when it last got a stream, a request, a token, draft state or a refusal, in seconds
     late_frames: LateFrames = field(default_factory=LateFrames)
     computed: ComputedTokens = field(default_factory=ComputedTokens)
     meter: AnswerMeter | None = None  # of the answer that is being made
@@ -110,12 +110,12 @@ class SessionEntry:
             most = max(1, self.most_tokens)
             nodes = min(nodes, max(0, most - chain))
             chain, group = min(chain, most), min(group, nodes)
-        return Demand(chain, nodes, self.served, group, held, min(self.asked, self.waited_for_since))
+        return Demand(chain, nodes, self.last_pass, group, held, min(self.requested_at_s, self.waited_for_since))
 
     @property
-    def asked(self) -> float:
+    def requested_at_s(self) -> float:
         """When the request of its answer came, in seconds."""
-        return self.meter.began if self.meter is not None else self.active
+        return self.meter.began if self.meter is not None else self.last_active_s
 
     @property
     def may_adopt(self) -> bool:
@@ -130,7 +130,7 @@ class SessionEntry:
 
     def recently_decoded(self, now: float) -> bool:
         """Whether its answer has begun and it was active within the last second: it probably wants a pass soon."""
-        return self.is_running and self.to_compute == 0 and now - self.active < _RECENT_S
+        return self.is_running and self.to_compute == 0 and now - self.last_active_s < _RECENT_S
 
     @property
     def choices(self) -> TargetChoices | None:
@@ -153,7 +153,7 @@ class SessionEntry:
         was_told, self.most_tokens = self.most_tokens == 0, tokens // 2
         if tokens > 1:
             return None
-        self.active = now
+        self.last_active_s = now
         return PeerError(_NOT_ONE_TOKEN, FailureCode.INTERNAL) if was_told else refusal
 
     def pass_fitted(self) -> None:

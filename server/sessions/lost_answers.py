@@ -43,7 +43,7 @@ class LostAnswers:
         request = session.turn, session.prompt_length, session.settings
         digests = _digests(request, session.tree.tokens, max(known + 1, session.acked))
         self.forget(entry.key)
-        self._lost[entry.key] = _LostAnswer(digests, entry.active + self._seconds)
+        self._lost[entry.key] = _LostAnswer(digests, entry.last_active_s + self._seconds)
         if len(self._lost) > self._most:
             self.forget(next(iter(self._lost)))
 

@@ -44,7 +44,7 @@ class SlotReclaim:
         wanted = self._wanted(due)
         self._drop_leases(wanted)
         holders = [entry for entry in self._registry.entries if len(entry.sequence)]
-        for entry in sorted(holders, key=lambda entry: entry.served):
+        for entry in sorted(holders, key=lambda entry: entry.last_pass):
             if self.available >= wanted:
                 return
             if not entry.is_running:

@@ -96,7 +96,7 @@ class SessionRegistry:
             self._quotas.requested(sink.client, now)
             raise
 
-    def open(self, sink: MessageSink, opened: Open, served: int, now: float) -> tuple[SessionEntry, Replies]:
+    def open(self, sink: MessageSink, opened: Open, last_pass: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
         of that number.
 
@@ -119,10 +119,10 @@ class SessionRegistry:
             self._free_session(sink.client, evicted, now)
             self.lost_answers.forget(key)
             sequence = self._prefixes.new_sequence(key)
-            entry, is_new = SessionEntry(session, sequence, sink, served, opened.state), True
+            entry, is_new = SessionEntry(session, sequence, sink, last_pass, opened.state), True
             self._entries[key] = entry
             self._accounting.answer_began(entry, len(opened.tokens), now, is_request=is_request)
-        entry.active, entry.awaits_first_pass = now, True
+        entry.last_active_s, entry.awaits_first_pass = now, True
         self._by_sink[sink] = entry
         self._accounting.opened(entry, resumed=not is_new)
         return entry, replies
@@ -248,7 +248,7 @@ class SessionRegistry:
         entry.sink.end()
 
     def _waits_until(self, entry: SessionEntry) -> float:
-        return entry.active + (self._limits.lease_seconds or math.inf)
+        return entry.last_active_s + (self._limits.lease_seconds or math.inf)
 
     def drop(self, entry: SessionEntry) -> None:
         self._remove(entry)

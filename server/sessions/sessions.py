@@ -146,7 +146,7 @@ class Sessions:
         if not was_turned_away:
             self._accounting.failed(sink, entry, error.code)
         if entry is not None and was_turned_away:
-            self._registry.put_on_lease(entry, entry.active)
+            self._registry.put_on_lease(entry, entry.last_active_s)
         elif entry is not None:
             self._registry.drop(entry)
         sink.put(Failed(error.code, str(error), error.retry_after))
@@ -197,7 +197,7 @@ class Sessions:
         for entry, tokens in zip(due, shares, strict=True):
             if not tokens or not registry.holds(entry):
                 continue
-            entry.served, entry.awaits_first_pass = self._pass, False
+            entry.last_pass, entry.awaits_first_pass = self._pass, False
             with isolation(entry):
                 scheduled = entry.session.plan(tokens)
                 self._accounting.scheduled(entry, scheduled)
@@ -323,12 +323,12 @@ class Sessions:
         if comes_late(session, message, awaits_first_pass=entry.awaits_first_pass):
             self._accounting.late_frame(entry, reading_units(session, message), now)
         if isinstance(message, Extend) and message.turn > turn:
-            entry.active = now
+            entry.last_active_s = now
             self._registry.admit_next_turn(entry, message, now)
         replies = session.receive(message, now)
         self.counters.stale_nodes += session.tree.stale - stale
         if entry.acknowledged_states > states:
-            entry.active = now
+            entry.last_active_s = now
         if isinstance(message, Extend) and session.turn > turn:
             entry.awaits_first_pass = True
             self._accounting.answer_began(entry, len(message.tokens), now)

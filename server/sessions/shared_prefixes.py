@@ -54,14 +54,14 @@ class SharedPrefixes:
         that takes no part in this pass."""
         reading = [entry for entry in due if entry.to_compute > 0]
         leaders: dict[Hashable, SessionEntry] = {}
-        for entry in sorted(reading, key=lambda each: (-each.session.processed, each.asked)):
+        for entry in sorted(reading, key=lambda each: (-each.session.processed, each.requested_at_s)):
             start, tree = entry.sequence.shared, entry.session.tree
             ahead = tuple(tree.tokens[start : min(start + LEAST_RUN, tree.frontier - 1)])
             token, run = (entry.sequence.place, ahead[0]), (entry.sequence.place, ahead)
             leader = leaders.get(token if entry.waits else run)
             entry.waits, entry.waited_for_since = leader is not None, math.inf
             if leader is not None:
-                leader.waited_for_since = min(leader.waited_for_since, entry.asked)
+                leader.waited_for_since = min(leader.waited_for_since, entry.requested_at_s)
                 continue
             leaders.setdefault(token, entry)
             if len(ahead) == LEAST_RUN:

@@ -42,7 +42,7 @@ def test_without_a_budget_nobody_gets_a_token(demands: list[Demand], budget: int
 @given(DEMANDS, st.integers(1, 60))
 def test_everyone_is_served_before_long(demands: list[Demand], budget: int) -> None:
     """Demands that never shrink, served over and over."""
-    served = [demand.served for demand in demands]
+    served = [demand.last_pass for demand in demands]
     first = max(served, default=0) + 1
     for now in range(first, first + 4 * len(demands) + 8):
         current = [Demand(d.chain, d.nodes, s) for d, s in zip(demands, served, strict=True)]
@@ -106,7 +106,9 @@ COSTS = st.builds(Costs, st.floats(0.001, 0.1), st.floats(0, 0.01), st.floats(0,
 CONTEXTS = st.integers(0, 10_000)
 DECODING = st.lists(st.builds(Demand, st.just(1), st.integers(0, 40), st.integers(0, 5), context=CONTEXTS), max_size=8)
 PROMPTS = st.lists(
-    st.builds(Demand, st.integers(2, 9000), st.just(0), st.integers(0, 5), context=CONTEXTS, asked=st.floats(0, 9)),
+    st.builds(
+        Demand, st.integers(2, 9000), st.just(0), st.integers(0, 5), context=CONTEXTS, requested_at_s=st.floats(0, 9)
+    ),
     min_size=1,
     max_size=6,
 )
@@ -210,9 +212,9 @@ def test_a_chunk_shrinks_with_its_context_where_scores_take_time() -> None:
 def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
     decoding: list[Demand], prompts: list[Demand], costs: Costs
 ) -> None:
-    prompts = [replace(each, asked=each.asked + place / 100) for place, each in enumerate(prompts)]
+    prompts = [replace(each, requested_at_s=each.requested_at_s + place / 100) for place, each in enumerate(prompts)]
     shares = planned([*decoding, *prompts], costs)[len(decoding) :]
-    oldest = min(range(len(prompts)), key=lambda index: prompts[index].asked)
+    oldest = min(range(len(prompts)), key=lambda index: prompts[index].requested_at_s)
     if sum(shares) < PROMPT_PART * len(prompts):
         return
     own = min(prompts[oldest].chain, sum(shares) // PROMPT_PART)
@@ -245,7 +247,9 @@ def test_no_prompt_waits_longer_than_those_before_it_take_whatever_comes_later(
     waiting: list[Demand], arrivals: list[int], sessions: int, costs: Costs, budget: int
 ) -> None:
     """Another prompt comes with every pass, so that those that wait get ever more."""
-    prompts = [replace(each, chain=2 + each.chain % 60, asked=place / 100) for place, each in enumerate(waiting)]
+    prompts = [
+        replace(each, chain=2 + each.chain % 60, requested_at_s=place / 100) for place, each in enumerate(waiting)
+    ]
     decoding = [Demand(1, 8, 0, context=500)] * sessions
     ends_by = sum(prompt.chain for prompt in prompts) // (LEAST_CHUNK // PROMPT_PART) + len(prompts) + 1
     last = len(prompts)
@@ -253,10 +257,10 @@ def test_no_prompt_waits_longer_than_those_before_it_take_whatever_comes_later(
     while any(prompt.chain for prompt in prompts[:last]):
         passes += 1
         assert passes <= ends_by
-        prompts.append(Demand(arrivals[passes % len(arrivals)], 0, passes, asked=float(passes)))
+        prompts.append(Demand(arrivals[passes % len(arrivals)], 0, passes, requested_at_s=float(passes)))
         live = [index for index, prompt in enumerate(prompts) if prompt.chain]
         shares = planned([*decoding, *(prompts[index] for index in live)], costs, budget)[sessions:]
         for index, tokens in zip(live, shares, strict=True):
             old = prompts[index]
-            served = passes if tokens else old.served
-            prompts[index] = replace(old, chain=old.chain - tokens, context=old.context + tokens, served=served)
+            served = passes if tokens else old.last_pass
+            prompts[index] = replace(old, chain=old.chain - tokens, context=old.context + tokens, last_pass=served)

@@ -1,8 +1,7 @@
 """Reads data files as conversations and plain texts, each with its file and line.
 
 What may live here: the formats of JSON, JSONL and text files, and error messages that name the file and the line. It
-may
-not know tokenizers or models.
+may not know tokenizers or models.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from common.protocol.errors import MisuseError
+from common.protocol.plain import plain
 
 USER, ASSISTANT = "user", "assistant"
 ROLES = {
@@ -52,6 +52,10 @@ class ConversationRecord:
         return any(turn.role == ASSISTANT for turn in self.turns)
 
     @property
+    def texts(self) -> list[str]:
+        return [turn.content for turn in self.turns]
+
+    @property
     def digest(self) -> str:
         return digest([[turn.role, turn.content] for turn in self.turns])
 
@@ -64,8 +68,8 @@ class TextRecord:
     where: str
 
     @property
-    def digest(self) -> str:
-        return digest(self.content)
+    def texts(self) -> list[str]:
+        return [self.content]
 
 
 Record = ConversationRecord | TextRecord
@@ -93,7 +97,8 @@ def read_records(files: Sequence[Path], answers_needed: bool = True) -> list[Rec
 
 def read_file(path: Path, answers_needed: bool) -> Iterator[Record]:
     try:
-        content = path.read_text(encoding="utf-8")
+        # Some editors begin a file with a byte order mark.
+        content = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise MisuseError(f"{path} is not UTF-8 text: pass JSON, JSONL or plain text") from error
     except OSError as error:
@@ -103,7 +108,9 @@ def read_file(path: Path, answers_needed: bool) -> Iterator[Record]:
     elif path.suffix in (".json", ".jsonl"):
         in_lines = path.suffix == ".jsonl" or not content.lstrip().startswith("[")
         for line, value in json_lines(path, content) if in_lines else json_list(path, content):
-            yield parse(value, f"{path}, line {line}", answers_needed)
+            record = parse(value, f"{path}, line {line}", answers_needed)
+            check_characters(record)
+            yield record
     else:
         raise MisuseError(f"{path} is of an unknown kind: name it .jsonl, .json or .txt")
 
@@ -111,7 +118,8 @@ def read_file(path: Path, answers_needed: bool) -> Iterator[Record]:
 def paragraphs(path: Path, content: str) -> Iterator[TextRecord]:
     """The paragraphs, separated by blank lines; line breaks inside a paragraph stay."""
     start, kept = 1, list[str]()
-    for number, line in enumerate([*content.splitlines(), ""], 1):
+    # `str.splitlines` also ends lines where editors do not, as at a form feed.
+    for number, line in enumerate([*content.split("\n"), ""], 1):
         if line.strip():
             start = start if kept else number
             kept.append(line)
@@ -126,7 +134,7 @@ def json_lines(path: Path, content: str) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise MisuseError(f"{path}, line {number}: this is no JSON; every line must hold one record") from error
 
 
@@ -140,6 +148,9 @@ def json_list(path: Path, content: str) -> Iterator[tuple[int, Any]]:
             value, at = decoder.raw_decode(content, at)
         except json.JSONDecodeError as error:
             raise MisuseError(f"{path}, line {error.lineno}: this is no JSON ({error.msg.lower()})") from error
+        # Numbers of thousands of digits, and lists within thousands of lists.
+        except (ValueError, RecursionError) as error:
+            raise MisuseError(f"{path}, line {line}: this is no JSON that can be read") from error
         yield line, value
         at = skip(content, at)
         if content[at : at + 1] == ",":
@@ -158,11 +169,14 @@ def skip(content: str, at: int) -> int:
 
 
 def parse(value: Any, where: str, answers_needed: bool) -> Record:
-    """The record in a JSON value. Raises `MisuseError` with `where` for anything else."""
+    """The record in a JSON value. Raises `MisuseError` with `where` for anything else.
+
+    A conversation comes before a `text`, which in public data sets is the same conversation as a template writes it.
+    """
     if not isinstance(value, Mapping):
         raise MisuseError(f"{where}: a record must be a JSON object")
-    if isinstance(value.get("text"), str) and "instruction" not in value:
-        return text(value["text"], where)
+    # Tables in which records of several formats were put together have null for what a record lacks.
+    value = {name: item for name, item in value.items() if item is not None}
     if "messages" in value:
         turns = parse_turns(value["messages"], "messages", ("role", "content"), where)
     elif "conversations" in value:
@@ -171,12 +185,26 @@ def parse(value: Any, where: str, answers_needed: bool) -> Record:
         turns = parse_instruction(value, where, answers_needed)
     elif not answers_needed and ("prompt" in value or "turns" in value):
         turns = [Turn(USER, parse_prompt(value, where))]
+    elif isinstance(value.get("text"), str):
+        return text(value["text"], where)
     else:
         raise MisuseError(f"{where}: the record has none of {FORMATS if answers_needed else PROMPT_FORMATS}")
     conversation = ConversationRecord(tuple(turns), where)
     if answers_needed and not conversation.answered:
         raise MisuseError(f"{where}: the conversation has no answer to learn; add a turn of the role 'assistant'")
     return conversation
+
+
+def check_characters(record: Record) -> None:
+    """Raises `MisuseError` for half of a surrogate pair, which JSON can write and no tokenizer takes."""
+    for content in record.texts:
+        try:
+            content.encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(content[error.start]):04x}"
+            raise MisuseError(
+                f"{record.where}: the text has {half}, which is half of a character; correct it, or leave it out"
+            ) from error
 
 
 def text(content: str, where: str) -> TextRecord:
@@ -197,7 +225,9 @@ def parse_turns(value: Any, name: str, keys: tuple[str, str], where: str) -> lis
         if not isinstance(role, str) or not isinstance(content, str):
             raise MisuseError(f"{where}: turn {number} of '{name}' needs the strings '{keys[0]}' and '{keys[1]}'")
         if role not in ROLES:
-            raise MisuseError(f"{where}: turn {number} has the unknown role '{role}'; use one of: {', '.join(ROLES)}")
+            raise MisuseError(
+                f"{where}: turn {number} has the unknown role '{plain(role)}'; use one of: {', '.join(ROLES)}"
+            )
         turns.append(Turn(ROLES[role], content))
     return turns
 

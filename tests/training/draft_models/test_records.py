@@ -72,6 +72,49 @@ def test_prompts_need_no_answers(tmp_path: Path) -> None:
     assert [turns(r) for r in read(tmp_path, "p.jsonl", "\n".join(lines), answers_needed=False)] == [HELLO[:1]] * 3
 
 
+@pytest.mark.parametrize("missing", [{}, {"text": None}, {"text": "<user>Hi<assistant>Hello!"}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]},
+        {"messages": None, "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]},
+        {"messages": None, "instruction": "Hi", "input": None, "output": None, "response": "Hello!"},
+    ],
+)
+def test_a_conversation_comes_before_its_text_and_null_is_nothing(
+    tmp_path: Path, value: dict[str, Any], missing: dict[str, Any]
+) -> None:
+    (record,) = read(tmp_path, "a.jsonl", json.dumps({**missing, **value}))
+    assert turns(record) == HELLO
+
+
+def test_text_beside_null_is_text(tmp_path: Path) -> None:
+    (record,) = read(tmp_path, "a.jsonl", '{"messages": null, "instruction": null, "text": "Once."}')
+    assert isinstance(record, TextRecord)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("a.jsonl", '{"text": "x"}\n{"text": "y"}', [1, 2]),
+        ("a.json", '[{"text": "x"},\n{"text": "y"}]', [1, 2]),
+        ("a.txt", "x\n\ny", [1, 3]),
+    ],
+)
+def test_a_byte_order_mark_is_no_content(tmp_path: Path, name: str, content: str, lines: list[int]) -> None:
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content.encode())
+    records = read_records([tmp_path / name])
+    assert [(record.texts, record.where) for record in records] == [
+        ([text], f"{tmp_path / name}, line {line}") for text, line in zip("xy", lines, strict=True)
+    ]
+
+
+def test_lines_end_where_an_editor_ends_them(tmp_path: Path) -> None:
+    records = read(tmp_path, "a.txt", "one\x0ctwo\u2028three\n\nfour")
+    assert [record.texts for record in records] == [["one\x0ctwo\u2028three"], ["four"]]
+    assert records[1].where.endswith("line 3")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -91,6 +134,13 @@ def test_prompts_need_no_answers(tmp_path: Path) -> None:
         ("a.json", '[\n{"text": "x"}\n{"text": "y"}\n]', "line 2: after this record a comma"),
         ("a.json", '[\n{"text": "x"},\n', "line 3: the list of records has no end"),
         ("a.json", '[\n{"text": "x"},\n{"text": 5}]', "line 3: the record has none of"),
+        ("a.jsonl", '{"text": "x"}\n{"text": "hi \\ud83d"}', r"line 2: the text has \ud83d, which is half"),
+        ("a.jsonl", '{"instruction": "x", "output": "\\ude00!"}', r"line 1: the text has \ude00, which is half"),
+        ("a.json", '[\n{"messages": [{"role": "gpt", "content": "\\udfff"}]}]', "line 2: the text has"),
+        ("a.jsonl", '{"messages": [{"role": "\\ud83d", "content": "x"}]}', "line 1: turn 1 has the unknown role ''"),
+        ("a.jsonl", "\n" + "[" * 100_000, "line 2: this is no JSON"),
+        ("a.json", "[\n" + "[" * 100_000, "line 2: this is no JSON"),
+        ("a.json", "[\n" + "9" * 5000 + "]", "line 2: this is no JSON"),
         ("a.jsonl", "", "is empty"),
         ("a.json", "[]", "is empty"),
         ("a.txt", " \n\n", "is empty"),
@@ -102,6 +152,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path, name: str, content: str, 
         read(tmp_path, name, content)
     assert said in str(refused.value)
     assert name in str(refused.value)
+    assert str(refused.value).encode()
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:

@@ -147,30 +147,36 @@ def answers_of(chat: ChatRenderer, conversations: Sequence[ConversationRecord]) 
 def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], max_length: int) -> Iterator[Sample]:
     """Consecutive texts packed into windows of at most `max_length` tokens, of which all are learned.
 
-    A window ends before a text that would not fit completely; a text that is longer than a window is divided.
+    A window ends before a text that would not fit completely; a text that is longer than a window is divided. A window
+    of one token has nothing to learn and is left out. Raises `MisuseError` where all would be such ones.
     """
+    if max_length < 2:
+        raise MisuseError(f"samples of {max_length} token leave nothing to learn: choose a --max-length of at least 2")
     encode: Any = tokenizer
     texts = [record.content + "\n\n" for record in records if isinstance(record, TextRecord)]
     opening = [token for token in encode("")["input_ids"][:1] if token == tokenizer.bos_token_id]
     room = max_length - len(opening)
     kept: list[int] = []
 
-    def window() -> Sample:
-        ids = np.array(opening + kept, dtype=np.int32)
-        return Sample(ids, np.arange(len(ids)) >= len(opening))
+    def windows(tokens: list[int]) -> Iterator[Sample]:
+        """Of as many tokens as there is room for, and one with the rest."""
+        for start in range(0, len(tokens), room):
+            ids = np.array(opening + tokens[start : start + room], dtype=np.int32)
+            window = Sample(ids, np.arange(len(ids)) >= len(opening))
+            if window.learned:
+                yield window
 
     for start in range(0, len(texts), BLOCK):
         for ids in encode(texts[start : start + BLOCK], add_special_tokens=False)["input_ids"]:
-            if kept and len(kept) + len(ids) > room:
-                yield window()
+            if len(kept) + len(ids) > room:
+                yield from windows(kept)
                 kept = []
-            kept = [*kept, *ids]
-            while len(kept) > room:
-                rest, kept = kept[room:], kept[:room]
-                yield window()
-                kept = rest
-    if len(opening) + len(kept) > 1:
-        yield window()
+            kept += ids
+            # What does not fill a window shares it with the next text.
+            filled = max(0, len(kept) - 1) // room * room
+            yield from windows(kept[:filled])
+            del kept[:filled]
+    yield from windows(kept)
 
 
 def held_out(names: Sequence[str], seed: int) -> list[int]:

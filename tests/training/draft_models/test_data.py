@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from transformers import PreTrainedTokenizerFast
 
 from common.protocol.errors import MisuseError
 from tests.families import END_TOKEN, make_tokenizer
 from tests.training.draft_models.templates import MISTRAL
-from training.draft_models.data import Data, DataSettings, held_out, held_out_prompts, load_data
+from training.draft_models.data import Data, DataSettings, held_out, held_out_prompts, load_data, text_windows
 from training.draft_models.records import ConversationRecord, Record, TextRecord, Turn
 
 
@@ -56,7 +60,8 @@ def test_texts_share_windows_and_long_ones_are_cut_into_several() -> None:
     assert data.counts.windows == 4
 
 
-def test_a_window_opens_as_the_tokenizer_opens_texts() -> None:
+def opening_tokenizer() -> PreTrainedTokenizerFast:
+    """Begins every text with its end token."""
     tokenizer = make_tokenizer()
     begin = tokenizer.convert_tokens_to_ids(END_TOKEN)
     tokenizer.bos_token = END_TOKEN
@@ -70,9 +75,60 @@ def test_a_window_opens_as_the_tokenizer_opens_texts() -> None:
             return found
 
     tokenizer.__class__ = Opening
+    return tokenizer
+
+
+def test_a_window_opens_as_the_tokenizer_opens_texts() -> None:
+    tokenizer = opening_tokenizer()
     (sample,) = load([TextRecord("hello", "here")], tokenizer=tokenizer).samples
-    assert sample.ids[0] == begin
+    assert sample.ids[0] == tokenizer.bos_token_id
     assert sample.answers.tolist() == [False, *([True] * (len(sample.ids) - 1))]
+
+
+@pytest.mark.parametrize("make", [make_tokenizer, opening_tokenizer])
+@pytest.mark.parametrize("max_length", [2, 3, 7])
+def test_every_window_has_something_to_learn_and_nothing_else_is_lost(
+    make: Callable[[], PreTrainedTokenizerFast], max_length: int
+) -> None:
+    tokenizer = make()
+    room = max_length - (make is opening_tokenizer)
+    sizes = (4, 3, 12, 1, 1, 1, room - 2 if room > 2 else 5, room, 2 * room, 2 * room + 1)
+    texts = [chr(ord("a") + index) * size for index, size in enumerate(sizes)]
+    windows = list(text_windows(tokenizer, [TextRecord(text, "here") for text in texts], max_length))
+    assert all(window.learned for window in windows)
+    assert max(len(window.ids) for window in windows) <= max_length
+    kept = [token for window in windows for token in window.ids[window.answers].tolist()]
+    given = [token for text in texts for token in tokenizer(text + "\n\n", add_special_tokens=False)["input_ids"]]
+    if make is opening_tokenizer:
+        assert kept == given
+    else:
+        rest = iter(given)
+        assert all(token in rest for token in kept), "an order of its own"
+        assert len(given) - len(kept) <= len(texts), "at most one token of each text"
+
+
+@pytest.mark.parametrize("make", [make_tokenizer, opening_tokenizer])
+def test_windows_of_one_token_are_refused(make: Callable[[], PreTrainedTokenizerFast]) -> None:
+    with pytest.raises(MisuseError, match="nothing to learn: choose a --max-length of at least 2"):
+        load([TextRecord("hello", "here")], max_length=1, tokenizer=make())
+
+
+def test_a_token_of_a_long_text_takes_as_much_time_as_one_of_a_short_text() -> None:
+    class Letters:
+        """Tokens without a tokenizer's time."""
+
+        bos_token_id = None
+
+        def __call__(self, text: str | list[str], add_special_tokens: bool = True) -> dict[str, Any]:
+            return {"input_ids": [[5] * len(each) for each in text]}
+
+    def seconds(tokens: int) -> float:
+        letters: Any = Letters()
+        begun = time.process_time()
+        assert len(list(text_windows(letters, [TextRecord("x" * tokens, "here")], 8))) == tokens // 8 + 1
+        return time.process_time() - begun
+
+    assert seconds(320_000) < 3 * 32 * min(seconds(10_000) for _ in range(5))
 
 
 def test_plain_text_needs_no_chat_template_but_conversations_do() -> None:

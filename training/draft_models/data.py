@@ -7,8 +7,10 @@ chat templates or batches.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from common.counted import counted
 from common.protocol.errors import MisuseError
 from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError, answerable
-from training.draft_models.records import ASSISTANT, ConversationRecord, Record, TextRecord, digest
+from training.draft_models.records import ASSISTANT, ConversationRecord, Record, TextRecord, Turn, digest
 
 HELD_OUT_SHARE = 0.02
 TEXT_PROMPT_TOKENS = 64
@@ -64,7 +66,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Data:
-    """samples: to train on. prompts: token ids, to measure on, in an order that depends on the seed."""
+    """samples: to train on. prompts: token ids, to measure on, each once, in an order that depends on the seed."""
 
     samples: list[Sample]
     prompts: list[list[int]]
@@ -95,7 +97,9 @@ def load_data(
     conversations = [record for record in records if isinstance(record, ConversationRecord)]
     chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
     windows = list(text_windows(tokenizer, records, settings.max_length))
-    names = [record.digest for record in conversations] + [digest(window.ids.tolist()) for window in windows]
+    # By what is measured on: answers and texts that go on differently are held out with their prompt.
+    names = [digest([[turn.role, turn.content] for turn in asked(record)]) for record in conversations]
+    names += [digest(window_prompt(window)) for window in windows]
     apart = held_out(names, settings.seed) if settings.held_out else []
     first_window, out = len(conversations), set(apart)
     kept = [item for index, item in enumerate(conversations) if index not in out]
@@ -119,7 +123,7 @@ def load_data(
         prompt_of(conversations[index], chat) if index < first_window else window_prompt(windows[index - first_window])
         for index in apart
     ]
-    return Data(samples, [prompt for prompt in prompts if prompt], counts)
+    return Data(samples, [list(prompt) for prompt in dict.fromkeys(map(tuple, prompts)) if prompt], counts)
 
 
 def fit(samples: Sequence[Sample], max_length: int) -> tuple[list[Sample], Counts]:
@@ -180,16 +184,23 @@ def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], 
 
 
 def held_out(names: Sequence[str], seed: int) -> list[int]:
-    """Indices of the records to hold out: `HELD_OUT_SHARE` of them, and at least one where there are several.
+    """Indices of the records to hold out: all records of so many names that they are `HELD_OUT_SHARE`, and at least
+    one name where there are several.
 
-    They are chosen by a hash of the content, so that equal records stay together and added data changes few choices.
+    They are chosen by a hash of the name, so that equal ones stay together and added data changes few choices; a name
+    of more records than that share only where there is no other.
     """
-    count = min(max(1, round(len(names) * HELD_OUT_SHARE)), len(set(names)) - 1)
-    if count < 1:
-        return []
+    wanted = max(1, round(len(names) * HELD_OUT_SHARE))
     keys = [hashlib.sha256(f"{seed} {name}".encode()).hexdigest() for name in names]
-    last = sorted(set(keys))[count - 1]
-    return sorted((index for index, key in enumerate(keys) if key <= last), key=lambda index: keys[index])
+    times = Counter(keys)
+    chosen, found = set[str](), 0
+    # All but one, so that something is left to train on.
+    for key in sorted(times, key=lambda key: (times[key] > wanted, key))[:-1]:
+        if found >= wanted:
+            break
+        chosen.add(key)
+        found += times[key]
+    return sorted((index for index, key in enumerate(keys) if key in chosen), key=lambda index: keys[index])
 
 
 def held_out_prompts(
@@ -205,12 +216,15 @@ def held_out_prompts(
 
 def prompt_of(conversation: ConversationRecord, chat: ChatRenderer | None) -> list[int]:
     """Token ids before the first answer, with the generation prompt; empty where the template refuses."""
-    turns = answerable(conversation.turns)
-    first = next((index for index, turn in enumerate(turns) if turn.role == ASSISTANT), len(turns))
     try:
-        return chat.prompt(turns[:first]) if chat else []
+        return chat.prompt(asked(conversation)) if chat else []
     except TemplateRefusedError:
         return []
+
+
+def asked(conversation: ConversationRecord) -> list[Turn]:
+    """The turns before the first answer."""
+    return list(takewhile(lambda turn: turn.role != ASSISTANT, answerable(conversation.turns)))
 
 
 def window_prompt(window: Sample) -> list[int]:

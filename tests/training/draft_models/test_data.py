@@ -148,6 +148,39 @@ def test_what_is_held_out_is_not_trained_on() -> None:
     assert not trained & {tuple(prompt) for prompt in data.prompts}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_conversation_with_a_held_out_prompt_is_trained_on(seed: int) -> None:
+    tokenizer = make_tokenizer()
+    opened = Turn("assistant", "Welcome")
+    records: list[Record] = []
+    for n in range(100):
+        ask, say = Turn("user", f"question {n % 20}?"), Turn("assistant", f"answer {n}")
+        records.append(ConversationRecord((opened, ask, say, ask, say) if n % 3 else (ask, say), "here"))
+    data = load_data(records, tokenizer, frozenset([0]), DataSettings(256, seed, held_out=True))
+    (prompt,) = data.prompts
+    assert data.counts.held_out == 5
+    assert not any(sample.ids[: len(prompt)].tolist() == prompt for sample in data.samples)
+
+
+def test_no_window_that_begins_as_a_held_out_one_is_trained_on() -> None:
+    opening = "x" * 64
+    records: list[Record] = [TextRecord(opening + letter * 60, "here") for letter in "abcdef"]
+    records += [TextRecord("y" * 64 + letter * 60, "here") for letter in "abcdef"]
+    data = load_data(records, make_tokenizer(), frozenset([0]), DataSettings(128, seed=3, held_out=True))
+    (prompt,) = data.prompts
+    assert (data.counts.held_out, data.counts.samples) == (6, 6)
+    assert not any(sample.ids[: len(prompt)].tolist() == prompt for sample in data.samples)
+
+
+def test_a_prompt_of_many_records_is_held_out_only_where_there_is_no_other() -> None:
+    for seed in range(20):
+        names = ["often"] * 500 + [f"record {n}" for n in range(50)]
+        found = held_out(names, seed)
+        assert len(found) == 11
+        assert "often" not in {names[index] for index in found}
+        assert len(held_out(["often"] * 100 + ["other"] * 100, seed)) == 100
+
+
 def test_the_held_out_share_depends_on_content_and_seed() -> None:
     names = [f"record {n}" for n in range(500)]
     chosen = {names[index] for index in held_out(names, seed=1)}

@@ -35,7 +35,8 @@ Render = Callable[[ChatRenderer, Sequence[ConversationRecord]], list[list[Sample
 @dataclass(frozen=True)
 class Counts:
     """Counts of the data. Samples are counted after windows were made. tokens: of all samples. cut: truncated samples.
-    dropped: samples without an answer within the longest length. unusable: conversations without any sample."""
+    dropped: samples without an answer within the longest length. unusable: conversations without any sample.
+    unmeasured: held-out prompts of the longest length and more."""
 
     conversations: int = 0
     windows: int = 0
@@ -46,6 +47,7 @@ class Counts:
     unusable: int = 0
     cut: int = 0
     dropped: int = 0
+    unmeasured: int = 0
 
     def sentences(self, max_length: int) -> list[str]:
         """Sentences for people: one on what is used, and one on each reason for which data was left out."""
@@ -61,6 +63,9 @@ class Counts:
             )
         if self.unusable:
             said.append(f"{self.unusable:,} conversations were left out: refused by the chat template, or no answer")
+        if self.unmeasured:
+            prompts = counted(self.unmeasured, "held-out prompt")
+            said.append(f"{prompts} not measured on: {max_length:,} tokens leave no room for an answer")
         return said
 
 
@@ -107,6 +112,12 @@ def load_data(
     samples = [window for index, window in enumerate(windows, first_window) if index not in out]
     fitting, counts = fit([sample for items in rendered for sample in items], settings.max_length)
     samples += fitting
+    prompts = [
+        prompt_of(conversations[index], chat) if index < first_window else window_prompt(windows[index - first_window])
+        for index in apart
+    ]
+    distinct = [list(prompt) for prompt in dict.fromkeys(map(tuple, prompts)) if prompt]
+    measured = answerable_within(settings.max_length, distinct)
     counts = replace(
         counts,
         conversations=len(conversations),
@@ -116,14 +127,16 @@ def load_data(
         learned=sum(sample.learned for sample in samples),
         held_out=len(apart),
         unusable=sum(not items for items in rendered),
+        unmeasured=len(distinct) - len(measured),
     )
     if not samples:
         raise MisuseError(f"the data leaves nothing to train on: {'; '.join(counts.sentences(settings.max_length))}")
-    prompts = [
-        prompt_of(conversations[index], chat) if index < first_window else window_prompt(windows[index - first_window])
-        for index in apart
-    ]
-    return Data(samples, [list(prompt) for prompt in dict.fromkeys(map(tuple, prompts)) if prompt], counts)
+    return Data(samples, measured, counts)
+
+
+def answerable_within(max_length: int, prompts: Sequence[list[int]]) -> list[list[int]]:
+    """The prompts that leave room for an answer, as those of samples do: others take memory that training does not."""
+    return [prompt for prompt in prompts if 0 < len(prompt) < max_length]
 
 
 def fit(samples: Sequence[Sample], max_length: int) -> tuple[list[Sample], Counts]:
@@ -206,12 +219,13 @@ def held_out(names: Sequence[str], seed: int) -> list[int]:
 def held_out_prompts(
     records: Sequence[Record], tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int], max_length: int
 ) -> list[list[int]]:
-    """Prompts of the records of a separate file. Raises `MisuseError` as `load_data` does."""
+    """Prompts of the records of a separate file that leave room for an answer. Raises `MisuseError` as `load_data`
+    does."""
     conversations = [record for record in records if isinstance(record, ConversationRecord)]
     chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
     prompts = [prompt_of(conversation, chat) for conversation in conversations]
     prompts += [window_prompt(window) for window in text_windows(tokenizer, records, max_length)]
-    return [prompt for prompt in prompts if prompt]
+    return answerable_within(max_length, prompts)
 
 
 def prompt_of(conversation: ConversationRecord, chat: ChatRenderer | None) -> list[int]:

@@ -205,6 +205,18 @@ def test_prompts_of_a_file_end_before_the_answer() -> None:
     assert str(tokenizer.decode(text)) == "x" * 16
 
 
+def test_prompts_that_leave_no_room_for_an_answer_are_not_measured_on() -> None:
+    tokenizer = make_tokenizer()
+    room = len(held_out_prompts([conversation("Hi")], tokenizer, frozenset([0]), max_length=100)[0])
+    records: list[Record] = [conversation("Hi"), conversation("Hi!"), conversation("x" * 300)]
+    assert held_out_prompts(records, tokenizer, frozenset([0]), max_length=room) == []
+    (prompt,) = held_out_prompts(records, tokenizer, frozenset([0]), max_length=room + 1)
+    assert len(prompt) == room
+    data = load([*(conversation(f"{n}" * 60) for n in range(200)), TextRecord("story", "here")], 50, held=True)
+    assert (data.prompts, data.counts.held_out, data.counts.unmeasured) == ([], 4, 4)
+    assert data.counts.sentences(50)[-1] == "4 held-out prompts not measured on: 50 tokens leave no room for an answer"
+
+
 def test_an_epoch_of_windows_and_conversations_learns_both() -> None:
     data = load([conversation("Hi"), TextRecord("story", "here")])
     assert (data.counts.conversations, data.counts.windows, data.counts.samples) == (1, 1, 2)

@@ -162,6 +162,7 @@ def published_taps(target_layers: int, layers: int) -> tuple[int, ...]:
 
 
 def _mask_token(target: FrozenTarget) -> int:
-    """A token that no answer holds, if there is one: that for padding."""
+    """A token that no answer holds, if there is one: that for padding, unless it was added to the tokenizer alone."""
     tokenizer: Any = target.tokenizer
-    return int(tokenizer.pad_token_id or 0)
+    padding = int(tokenizer.pad_token_id or 0)
+    return padding if padding < target.config.vocab_size else 0

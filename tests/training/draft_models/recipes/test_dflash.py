@@ -1,6 +1,7 @@
 """The dflash recipe: what it learns from is what inference sees, it learns, and what it saves is what it was."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,6 +111,13 @@ def test_the_default_size_leaves_something_for_layers_whose_attention_is_wide(ta
     wide = build(replace(target, model=LlamaForCausalLM(config)), layers=layers).draft.config
     assert wide.layer.intermediate >= 16
     assert wide.layers == layers
+
+
+def test_a_block_is_masked_by_the_padding_token_where_the_target_has_one(target):
+    last = target.config.vocab_size - 1
+    for padding, mask in ((5, 5), (last, last), (last + 1, 0), (None, 0)):
+        tokenizer = SimpleNamespace(pad_token_id=padding)
+        assert build(replace(target, tokenizer=tokenizer), length=LENGTH).draft.config.mask == mask
 
 
 @pytest.mark.parametrize("options", [{"missing": 1.5}, {"alone": -0.1}, {"size": 0.1}, {"length": 1}])

@@ -19,6 +19,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from common.protocol.errors import MisuseError
+from common.protocol.plain import plain
 from training.draft_models.records import ASSISTANT, Turn
 
 
@@ -126,6 +127,21 @@ def answerable(turns: Sequence[Turn]) -> list[Turn]:
     """The turns without answers before the first question: some files begin conversations with the assistant."""
     first = next((index for index, turn in enumerate(turns) if turn.role not in (ASSISTANT, "system")), len(turns))
     return [turn for index, turn in enumerate(turns) if index >= first or turn.role != ASSISTANT]
+
+
+def check_tokens(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int] | np.ndarray, vocabulary: int | None, where: str
+) -> None:
+    """Raises `MisuseError` for a token that the target has no embedding for, as where tokens were added to a tokenizer
+    alone. vocabulary: the number of tokens with one; None for any."""
+    highest = int(np.max(ids, initial=0))
+    if vocabulary is not None and highest >= vocabulary:
+        names: Any = tokenizer
+        name = plain(str(names.convert_ids_to_tokens(highest)))
+        raise MisuseError(
+            f"{where}: token {highest} ('{name}') is beyond the {vocabulary} that the target has: leave it out of the "
+            "data, or choose a target that fits its tokenizer"
+        )
 
 
 def shared(one: str, other: str) -> int:

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from common.counted import counted
 from common.protocol.errors import MisuseError
-from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError, answerable
+from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError, answerable, check_tokens
 from training.draft_models.records import ASSISTANT, ConversationRecord, Record, TextRecord, Turn, digest
 
 HELD_OUT_SHARE = 0.02
@@ -80,11 +80,13 @@ class Data:
 
 @dataclass(frozen=True)
 class DataSettings:
-    """max_length: of a sample, in tokens. held_out: whether to hold a share of the data out for measuring."""
+    """max_length: of a sample, in tokens. held_out: whether to hold a share of the data out for measuring.
+    vocabulary: the number of tokens that the target has; None for any."""
 
     max_length: int
     seed: int
     held_out: bool
+    vocabulary: int | None = None
 
 
 def load_data(
@@ -97,11 +99,11 @@ def load_data(
     """The data to train on and, with `settings.held_out`, to measure on.
 
     render: makes the samples of conversations; by default their own answers are learned. Raises `MisuseError` where no
-    sample is left, or the tokenizer has no chat template for conversations.
+    sample is left, the tokenizer has no chat template for conversations, or makes tokens that the target does not have.
     """
     conversations = [record for record in records if isinstance(record, ConversationRecord)]
     chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
-    windows = list(text_windows(tokenizer, records, settings.max_length))
+    windows = list(text_windows(tokenizer, records, settings.max_length, settings.vocabulary))
     # By what is measured on: answers and texts that go on differently are held out with their prompt.
     names = [digest([[turn.role, turn.content] for turn in asked(record)]) for record in conversations]
     names += [digest(window_prompt(window)) for window in windows]
@@ -109,11 +111,16 @@ def load_data(
     first_window, out = len(conversations), set(apart)
     kept = [item for index, item in enumerate(conversations) if index not in out]
     rendered = (render or answers_of)(chat, kept) if chat else []
+    for record, items in zip(kept, rendered, strict=True):
+        for sample in items:
+            check_tokens(tokenizer, sample.ids, settings.vocabulary, record.where)
     samples = [window for index, window in enumerate(windows, first_window) if index not in out]
     fitting, counts = fit([sample for items in rendered for sample in items], settings.max_length)
     samples += fitting
     prompts = [
-        prompt_of(conversations[index], chat) if index < first_window else window_prompt(windows[index - first_window])
+        prompt_of(conversations[index], chat, settings.vocabulary)
+        if index < first_window
+        else window_prompt(windows[index - first_window])
         for index in apart
     ]
     distinct = [list(prompt) for prompt in dict.fromkeys(map(tuple, prompts)) if prompt]
@@ -161,16 +168,19 @@ def answers_of(chat: ChatRenderer, conversations: Sequence[ConversationRecord]) 
     return samples
 
 
-def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], max_length: int) -> Iterator[Sample]:
+def text_windows(
+    tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], max_length: int, vocabulary: int | None = None
+) -> Iterator[Sample]:
     """Consecutive texts packed into windows of at most `max_length` tokens, of which all are learned.
 
     A window ends before a text that would not fit completely; a text that is longer than a window is divided. A window
-    of one token has nothing to learn and is left out. Raises `MisuseError` where all would be such ones.
+    of one token has nothing to learn and is left out. Raises `MisuseError` where all would be such ones, and for tokens
+    that a target of `vocabulary` tokens does not have.
     """
     if max_length < 2:
         raise MisuseError(f"samples of {max_length} token leave nothing to learn: choose a --max-length of at least 2")
     encode: Any = tokenizer
-    texts = [record.content + "\n\n" for record in records if isinstance(record, TextRecord)]
+    texts = [record for record in records if isinstance(record, TextRecord)]
     opening = [token for token in encode("")["input_ids"][:1] if token == tokenizer.bos_token_id]
     room = max_length - len(opening)
     kept: list[int] = []
@@ -184,7 +194,10 @@ def text_windows(tokenizer: PreTrainedTokenizerBase, records: Sequence[Record], 
                 yield window
 
     for start in range(0, len(texts), BLOCK):
-        for ids in encode(texts[start : start + BLOCK], add_special_tokens=False)["input_ids"]:
+        block = texts[start : start + BLOCK]
+        encoded = encode([text.content + "\n\n" for text in block], add_special_tokens=False)["input_ids"]
+        for text, ids in zip(block, encoded, strict=True):
+            check_tokens(tokenizer, opening + ids, vocabulary, text.where)
             if len(kept) + len(ids) > room:
                 yield from windows(kept)
                 kept = []
@@ -217,23 +230,30 @@ def held_out(names: Sequence[str], seed: int) -> list[int]:
 
 
 def held_out_prompts(
-    records: Sequence[Record], tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int], max_length: int
+    records: Sequence[Record],
+    tokenizer: PreTrainedTokenizerBase,
+    end_tokens: frozenset[int],
+    settings: DataSettings,
 ) -> list[list[int]]:
     """Prompts of the records of a separate file that leave room for an answer. Raises `MisuseError` as `load_data`
     does."""
     conversations = [record for record in records if isinstance(record, ConversationRecord)]
     chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
-    prompts = [prompt_of(conversation, chat) for conversation in conversations]
-    prompts += [window_prompt(window) for window in text_windows(tokenizer, records, max_length)]
-    return answerable_within(max_length, prompts)
+    prompts = [prompt_of(conversation, chat, settings.vocabulary) for conversation in conversations]
+    windows = text_windows(tokenizer, records, settings.max_length, settings.vocabulary)
+    return answerable_within(settings.max_length, [*prompts, *map(window_prompt, windows)])
 
 
-def prompt_of(conversation: ConversationRecord, chat: ChatRenderer | None) -> list[int]:
+def prompt_of(conversation: ConversationRecord, chat: ChatRenderer | None, vocabulary: int | None) -> list[int]:
     """Token ids before the first answer, with the generation prompt; empty where the template refuses."""
+    if chat is None:
+        return []
     try:
-        return chat.prompt(asked(conversation)) if chat else []
+        prompt = chat.prompt(asked(conversation))
     except TemplateRefusedError:
         return []
+    check_tokens(chat.tokenizer, prompt, vocabulary, conversation.where)
+    return prompt
 
 
 def asked(conversation: ConversationRecord) -> list[Turn]:

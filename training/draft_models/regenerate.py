@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError
+from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError, check_tokens
 from training.draft_models.features import FrozenTarget
 from training.draft_models.greedy_answers import greedy_answers
 from training.draft_models.records import ASSISTANT, ConversationRecord, Turn
@@ -96,7 +96,10 @@ class Regeneration:
         return dialogues
 
     def ask(self, chat: ChatRenderer, dialogue: Dialogue, number: int) -> None:
-        """Renders the next question; a dialogue without one, or without room for it, is over."""
+        """Renders the next question; a dialogue without one, or without room for it, is over.
+
+        Raises `MisuseError` for tokens that the target does not have.
+        """
         if dialogue.over or number >= len(dialogue.questions):
             dialogue.over = True
             return
@@ -106,6 +109,7 @@ class Regeneration:
         except TemplateRefusedError:
             dialogue.over = True
             return
+        check_tokens(chat.tokenizer, dialogue.prompt, self.target.config.vocab_size, dialogue.source.where)
         if len(dialogue.prompt) > self.max_length:
             # Kept without an answer, so that it counts among the samples that are cut or left out.
             dialogue.learn([])

@@ -189,6 +189,7 @@ def load(
 ) -> Data:
     """Samples and prompts; with `--regenerate` the first process makes the answers for all."""
     length = int(settings.max_length or 0)
+    wanted = DataSettings(length, settings.seed, held_out is None, int(target.config.vocab_size))
     regeneration = Regeneration(
         target,
         folder.regenerated,
@@ -200,11 +201,11 @@ def load(
         records,
         target.tokenizer,
         target.end_tokens,
-        DataSettings(length, settings.seed, held_out=held_out is None),
+        wanted,
         (lambda chat, items: workers.from_first(lambda: regeneration(chat, items))) if settings.regenerate else None,
     )
     if held_out is not None:
-        data = replace(data, prompts=held_out_prompts(held_out, target.tokenizer, target.end_tokens, length))
+        data = replace(data, prompts=held_out_prompts(held_out, target.tokenizer, target.end_tokens, wanted))
     return data
 
 

@@ -82,7 +82,7 @@ def _count(
 ) -> torch.Tensor:
     """How often each token is to be predicted, int64 [vocabulary]."""
     length = min(LONGEST_SAMPLE, context_of(config) or LONGEST_SAMPLE)
-    settings = DataSettings(length, seed=0, held_out=False)
+    settings = DataSettings(length, seed=0, held_out=False, vocabulary=int(config.vocab_size))
     samples = load_data(read_records(data), tokenizer, end_tokens, settings).samples
     predicted = torch.cat([torch.from_numpy(sample.ids[1:][sample.answers[1:]]) for sample in samples])
     return torch.bincount(predicted.long(), minlength=int(config.vocab_size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,7 +200,7 @@ def test_prompts_of_a_file_end_before_the_answer() -> None:
         ConversationRecord((Turn("user", "Hi"),), "here"),
         TextRecord("x" * 30, "here"),
     ]
-    asked, same, text = held_out_prompts(records, tokenizer, frozenset([0]), max_length=100)
+    asked, same, text = held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(100, 3, True))
     assert asked == same
     assert str(tokenizer.decode(asked)) == "<|turn|>user\nHi<|end|><|turn|>assistant\n"
     assert str(tokenizer.decode(text)) == "x" * 16
@@ -207,10 +208,10 @@ def test_prompts_of_a_file_end_before_the_answer() -> None:
 
 def test_prompts_that_leave_no_room_for_an_answer_are_not_measured_on() -> None:
     tokenizer = make_tokenizer()
-    room = len(held_out_prompts([conversation("Hi")], tokenizer, frozenset([0]), max_length=100)[0])
+    room = len(held_out_prompts([conversation("Hi")], tokenizer, frozenset([0]), DataSettings(100, 3, True))[0])
     records: list[Record] = [conversation("Hi"), conversation("Hi!"), conversation("x" * 300)]
-    assert held_out_prompts(records, tokenizer, frozenset([0]), max_length=room) == []
-    (prompt,) = held_out_prompts(records, tokenizer, frozenset([0]), max_length=room + 1)
+    assert held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(room, 3, True)) == []
+    (prompt,) = held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(room + 1, 3, True))
     assert len(prompt) == room
     data = load([*(conversation(f"{n}" * 60) for n in range(200)), TextRecord("story", "here")], 50, held=True)
     assert (data.prompts, data.counts.held_out, data.counts.unmeasured) == ([], 4, 4)
@@ -221,3 +222,26 @@ def test_an_epoch_of_windows_and_conversations_learns_both() -> None:
     data = load([conversation("Hi"), TextRecord("story", "here")])
     assert (data.counts.conversations, data.counts.windows, data.counts.samples) == (1, 1, 2)
     assert data.counts.learned == sum(sample.learned for sample in data.samples) > 0
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConversationRecord((Turn("user", "a <extra> one"), Turn("assistant", "Yes.")), "x.jsonl, line 7"),
+        ConversationRecord((Turn("user", "one"), Turn("assistant", "<extra>")), "x.jsonl, line 7"),
+        TextRecord("a <extra> one", "x.jsonl, line 7"),
+    ],
+)
+def test_tokens_that_the_target_does_not_have_are_refused_by_file_and_line(record: Record) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(["<extra>"])
+    known = len(tokenizer) - 1
+    others: list[Record] = [conversation("x"), TextRecord("story", "here")]
+    fitting = DataSettings(100, 3, False, known)
+    assert load_data(others, tokenizer, frozenset([0]), fitting).counts.samples == 2
+    with pytest.raises(MisuseError, match=rf"^x\.jsonl, line 7: token {known} \('<extra>'\) is beyond the {known} "):
+        load_data([*others, record], tokenizer, frozenset([0]), fitting)
+    if "<extra>" in record.texts[0]:
+        with pytest.raises(MisuseError, match=r"^x\.jsonl, line 7: token"):
+            held_out_prompts([*others, record], tokenizer, frozenset([0]), fitting)
+    assert len(load_data([*others, record], tokenizer, frozenset([0]), replace(fitting, vocabulary=known + 1)).samples)

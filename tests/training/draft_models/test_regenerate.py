@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.protocol.errors import MisuseError
 from tests.families import make_checkpoint
 from training.draft_models import regenerate
 from training.draft_models.chat import ChatRenderer, Sample
@@ -142,6 +143,15 @@ def test_a_later_question_without_room_cuts_its_sample(
     ((sample,),) = regeneration(chat, [ConversationRecord((ASK, SAY, Turn("user", "x" * 300)), "c")])
     assert len(sample.ids) == 201
     assert sample.cut(200).learned == 3
+
+
+def test_a_question_of_tokens_that_the_target_does_not_have_is_refused(
+    target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regeneration, chat = make(target, tmp_path)
+    monkeypatch.setattr(target.model.config, "vocab_size", max(chat.prompt(TALKS[1].turns[:1])))
+    with pytest.raises(MisuseError, match=r"^b: token \d+ .* is beyond"):
+        regeneration(chat, TALKS[1:])
 
 
 def test_batches_do_not_depend_on_the_datas_own_answers(

@@ -21,7 +21,7 @@ from common.draft_models.moa import load_moa
 from common.draft_models.tail import write_tail
 from common.drafters.best_first import Expansion
 from common.drafters.load import DrafterConfig, load_drafter
-from common.models.checkpoint import load_causal_lm
+from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.protocol.errors import MisuseError
@@ -138,6 +138,18 @@ def test_what_cannot_be_trimmed_is_refused_in_one_sentence(tmp_path, target, tex
     with pytest.raises(CheckpointError, match="was trained for another target"):
         trim_draft(str(draft), str(other), [text], SIZE, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_text_of_tokens_that_the_target_does_not_have_is_refused(tmp_path, text):
+    target = make_checkpoint(tmp_path / "target", "llama")
+    tokenizer = load_tokenizer(target)
+    tokenizer.add_tokens([f"<{number}>" for number in range(300)])
+    tokenizer.save_pretrained(target)
+    draft = make_eagle_draft(tmp_path / "draft", target)
+    other = tmp_path / "other.txt"
+    other.write_text("the cat sat on <299>")
+    with pytest.raises(MisuseError, match=r"^[^\n]*other\.txt, line 1: .*'<299>'[^\n]*$"):
+        trim_draft(str(draft), str(target), [text, other], SIZE, tmp_path / "out")
 
 
 def test_the_command_says_how_much_of_the_text_is_covered(tmp_path, target, text):

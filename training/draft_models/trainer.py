@@ -126,6 +126,7 @@ def _train(
     recipe.tuning = replace(recipe.tuning, rate=settings.rate or recipe.tuning.rate)
 
     data = load(settings, target, records, held_out, folder, workers, show)
+    del records, held_out  # as large as the samples, and not read again
     for sentence in data.counts.sentences(int(settings.max_length or 0)):
         show(sentence)
     ready = TrainingRun(settings, target, recipe, data, folder, workers)

@@ -6,12 +6,13 @@ or files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
-from transformers import DynamicCache
+from transformers import DynamicCache, GenerationConfig
 
 from training.draft_models.features import FrozenTarget
 
@@ -53,21 +54,31 @@ def _go_on(
     """`ids` with so many more tokens, or fewer if every row has ended. The cache then holds all but the last one."""
     ends = sorted(target.end_tokens)
     model: Any = target.model
-    extended: torch.Tensor = model.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        past_key_values=cache,
-        # Some checkpoints choose a cache, which would be refused beside this one.
-        cache_implementation=None,
-        use_cache=True,
-        do_sample=False,
-        max_new_tokens=tokens,
-        # Some checkpoints set a penalty, with which the greedy choice is not the likeliest token.
-        repetition_penalty=1.0,
-        eos_token_id=ends or None,
-        pad_token_id=ends[0] if ends else 0,
+    greedy = _settings(
+        do_sample=False, max_new_tokens=tokens, eos_token_id=ends or None, pad_token_id=ends[0] if ends else 0
     )
+    with _without_choices_of_its_own(model):
+        extended: torch.Tensor = model.generate(
+            input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=greedy
+        )
     return extended
+
+
+@contextmanager
+def _without_choices_of_its_own(model: Any) -> Iterator[None]:
+    """Checkpoints choose penalties, beams, caches, stop strings and more, and `generate` takes from them whatever its
+    caller leaves open. A greedy answer depends on none of it."""
+    chosen = model.generation_config
+    model.generation_config = _settings()
+    try:
+        yield
+    finally:
+        model.generation_config = chosen
+
+
+def _settings(**chosen: Any) -> Any:
+    make: Any = GenerationConfig
+    return make(**chosen)
 
 
 def until_end(answer: list[int], end_tokens: frozenset[int]) -> list[int]:

@@ -67,12 +67,31 @@ def test_no_row_is_run_beyond_its_room(tmp_path: Path, monkeypatch: pytest.Monke
     assert longest == 44 - 2, "the last token is not run"
 
 
-def test_a_cache_or_penalty_that_a_checkpoint_chooses_changes_no_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"cache_implementation": "static", "use_cache": False, "repetition_penalty": 1.5},
+        {"num_beams": 4},
+        {"num_beams": 4, "num_return_sequences": 2},
+        {"stop_strings": ["e", "the"]},
+        {"no_repeat_ngram_size": 1, "min_new_tokens": 20},
+        {"suppress_tokens": list(range(100, 290)), "bad_words_ids": [[7]]},
+        {"do_sample": True, "temperature": 5.0, "top_k": 3},
+        {"max_length": 5, "max_time": 1e-9},
+        {"return_dict_in_generate": True, "output_logits": True},
+        {"prompt_lookup_num_tokens": 3},
+        {"guidance_scale": 2.0},
+    ],
+    ids=lambda chosen: next(iter(chosen)),
+)
+def test_what_a_checkpoint_chooses_changes_no_answer(tmp_path: Path, chosen: dict[str, Any]) -> None:
     target = load(tmp_path, "llama")
     expected = greedy_answers(target, PROMPTS, ROOMS)
-    chosen: Any = target.model.generation_config
-    chosen.cache_implementation, chosen.use_cache, chosen.repetition_penalty = "static", False, 1.5
+    config: Any = target.model.generation_config
+    for name, value in chosen.items():
+        setattr(config, name, value)
     assert greedy_answers(target, PROMPTS, ROOMS) == expected
+    assert target.model.generation_config is config
 
 
 def test_an_answer_stops_with_its_end() -> None:

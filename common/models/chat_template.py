@@ -19,10 +19,12 @@ def render(
     messages: Sequence[Mapping[str, Any]],
     variables: Mapping[str, Any],
     tools: Sequence[Mapping[str, Any]] | None = None,
+    asking: bool = True,
+    now: datetime | None = None,
 ) -> str:
-    """The conversation up to where the answer begins. Messages have a role and a content, and what else the template
-    asks for, as `tool_calls`; `variables` are the names of special tokens and what a request sets; `tools` are
-    functions as OpenAI's requests describe them.
+    """The conversation, with `asking` up to where the answer begins. Messages have a role and a content, and what else
+    the template asks for, as `tool_calls`; `variables` are the names of special tokens and what a request sets; `tools`
+    are functions as OpenAI's requests describe them. `now` is what templates that write the date take for it.
 
     Raises whatever the template does, which may be anything.
     """
@@ -34,7 +36,8 @@ def render(
             "messages": [_with_reasoning(_plain(message)) for message in messages],
             "tools": _plain(tools),
             "documents": None,
-            "add_generation_prompt": True,
+            "add_generation_prompt": asking,
+            "strftime_now": (now or datetime.now()).strftime,
         }
     )
     return rendered
@@ -120,7 +123,6 @@ def _compiled(template: str) -> Any:
     environment.filters["tojson"] = _to_json
     environment.globals |= {
         "raise_exception": raise_exception,
-        "strftime_now": lambda form: datetime.now().strftime(form),
         "dict": Dict(),
         "namespace": Namespace,
     }

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from common.models.chat_template import render
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
 from training.draft_models.records import ASSISTANT, Turn
+
+TODAY = datetime(2026, 1, 1)
+"""The date for templates that write today's, so that a run has the same samples when it is resumed on another day."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +119,13 @@ class ChatRenderer:
 
     def render(self, turns: Sequence[Turn], asking: bool = False) -> str:
         """The template's text. asking: add the generation prompt. Raises `TemplateRefusedError`."""
-        messages: Any = [{"role": turn.role, "content": turn.content} for turn in turns]
+        messages = [{"role": turn.role, "content": turn.content} for turn in turns]
         tokenizer: Any = self.tokenizer
         try:
-            return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=asking))
-        except (TemplateError, TypeError, ValueError) as error:
+            template = tokenizer.get_chat_template()
+            return render(template, messages, tokenizer.special_tokens_map, asking=asking, now=TODAY)
+        # A template is a program, which may raise anything.
+        except Exception as error:
             raise TemplateRefusedError(str(error)) from error
 
 

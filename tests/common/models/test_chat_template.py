@@ -1,5 +1,6 @@
 """Templates are rendered as transformers renders them, byte by byte, and fail as they do there."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -134,6 +135,18 @@ def test_tools_and_their_use_are_rendered_as_transformers_renders_them(tools: An
     ours = render(TOOL_TEMPLATE, USING_TOOLS, {**VARIABLES, **variables}, tools)
     assert ours == theirs(TOOL_TEMPLATE, USING_TOOLS, tools, **variables)
     assert "two numbers" in ours
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+def test_without_an_answer_to_come_it_is_rendered_as_transformers_renders_it(template: str) -> None:
+    messages = CONVERSATIONS["turns"]
+    (theirs,), _ = render_jinja_template([messages], chat_template=template, add_generation_prompt=False, **VARIABLES)
+    assert render(template, messages, VARIABLES, asking=False) == theirs
+
+
+def test_the_date_may_be_another_day() -> None:
+    dates = "{{ strftime_now('%d %b %Y') }}"
+    assert render(dates, CONVERSATIONS["one"], VARIABLES, now=datetime(2024, 7, 26)) == "26 Jul 2024"
 
 
 def test_variables_do_not_replace_the_conversation() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
+from typing import Any
+
 import pytest
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import chat_template_utils
 
+from common.models import chat_template
 from common.protocol.errors import MisuseError
 from tests.families import CHAT_TEMPLATE, END_TOKEN, make_tokenizer
 from tests.training.draft_models.templates import CHATML, FORGETTING, LLAMA3, MISTRAL
-from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedError
+from training.draft_models.chat import TODAY, ChatRenderer, Sample, TemplateRefusedError
 from training.draft_models.records import Turn
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello <b>\n"), Turn("user", "Naïve?"), Turn("assistant", "Ja, 日本!"))
@@ -63,6 +68,39 @@ def test_a_prompt_ends_where_the_answer_starts() -> None:
     renderer = chat(CHATML)
     (sample,) = samples(renderer, TALK)
     assert sample.ids[: int(sample.answers.argmax())].tolist() == renderer.prompt(TALK[:1])
+
+
+def test_templates_that_write_the_date_write_the_same_one_every_day() -> None:
+    class Tomorrow(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Tomorrow:
+            return cls(2031, 5, 17)
+
+    renderer = chat("{{ strftime_now('%d %b %Y') }}\n" + CHATML)
+    said = renderer.render(TALK)
+    assert said.startswith(f"{TODAY:%d %b %Y}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (chat_template, chat_template_utils):
+            patch.setattr(module, "datetime", Tomorrow)
+        assert renderer.render(TALK) == said
+
+
+@pytest.mark.parametrize(
+    "template", [CHAT_TEMPLATE, CHATML, LLAMA3, FORGETTING, "{{ bos_token }}{{ eos_token }}" + CHATML]
+)
+@pytest.mark.parametrize("asking", [False, True])
+def test_conversations_are_rendered_as_transformers_renders_them(template: str, asking: bool) -> None:
+    renderer = chat(template)
+    tokenizer: Any = renderer.tokenizer
+    messages = [{"role": turn.role, "content": turn.content} for turn in TALK]
+    theirs = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=asking)
+    assert renderer.render(TALK, asking) == theirs
+
+
+@pytest.mark.parametrize("template", ["{{ 1 / 0 }}", "{% for m in messages %}", "{{ 'a'.index('b') }}"])
+def test_whatever_a_template_raises_it_refuses(template: str) -> None:
+    with pytest.raises(TemplateRefusedError):
+        chat(template).mark(TALK)
 
 
 def test_what_a_template_refuses_is_told_apart() -> None:

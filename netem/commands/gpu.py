@@ -13,13 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import typer
 
 from common.protocol.errors import MisuseError
+from netem.commands.children import Children
 from netem.commands.results import read_finished
 from netem.experiments.gpu_parts import Part, State, left_out, next_part
 from netem.experiments.provenance import SourceTree, source_tree
@@ -29,7 +30,6 @@ KEPT, SUMMARY, LOGS = "parts.json", "summary.md", "logs"
 ROOT = Path(__file__).parents[2]
 """Of the clone, in which pytest finds the tests."""
 _POLL_S = 0.2
-_ENDING_S = 10.0
 _CUT_OFF_AT_MOST = 2
 """Calls whose end may cut a part off, before it counts as failed."""
 
@@ -97,7 +97,8 @@ def summary(parts: Sequence[Part], kept: Kept) -> str:
 def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearsed: bool) -> Kept:
     """Runs what is not settled, as far as this call's time goes, and returns what is kept by then.
 
-    Raises MisuseError where parts could not be told by a commit, unless they are `rehearsed`.
+    Raises MisuseError where parts could not be told by a commit, unless they are `rehearsed`, and OutriderError where
+    SIGTERM or SIGHUP ends it.
     """
     source = source_tree()
     if source.uncommitted_changes and not rehearsed:
@@ -105,7 +106,8 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
     kept = Kept.open(out, source, rehearsed=rehearsed)
     (out / LOGS).mkdir(exist_ok=True)
     deadline = time.monotonic() + call_seconds
-    with _background(out) as background:
+    with Children() as children:
+        background = _Background(out, children)
         while True:
             _leave_out(parts, kept)
             if background.part is not None and (outcome := background.outcome()) is not None:
@@ -119,7 +121,7 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
                 typer.echo(f"{part.name} ...")
                 with background.halted(part.timed):
                     before = kept.outcomes.get(part.name, Outcome(None, 0.0)).cut_off
-                    kept.put(part, run_part(part, out, deadline, before), parts)
+                    kept.put(part, run_part(part, out, children, deadline, before), parts)
             elif background.part is None or time.monotonic() >= deadline:
                 return kept
             else:
@@ -132,13 +134,13 @@ def _leave_out(parts: Sequence[Part], kept: Kept) -> None:
             kept.put(part, Outcome(State.LEFT_OUT, 0.0, f"it needs {needed}"), parts)
 
 
-def run_part(part: Part, out: Path, deadline: float, cut_off: int = 0) -> Outcome:
+def run_part(part: Part, out: Path, children: Children, deadline: float, cut_off: int = 0) -> Outcome:
     """In a process of its own. cut_off: how often a call's end has cut it off before."""
     for made in (*part.made, *((part.out,) if part.out is not None else ())):
         shutil.rmtree(made, ignore_errors=True)
         made.unlink(missing_ok=True)
     began = time.monotonic()
-    process = _start(part, out)
+    process = _start(part, out, children)
     try:
         process.wait(min(part.longest_seconds, max(_POLL_S, deadline - began)))
     except subprocess.TimeoutExpired:
@@ -149,7 +151,7 @@ def run_part(part: Part, out: Path, deadline: float, cut_off: int = 0) -> Outcom
             return Outcome(State.FAILED, seconds, f"the end of {_CUT_OFF_AT_MOST} calls cut it off")
         return Outcome(None, seconds, "the end of the call cut it off", cut_off + 1)
     finally:
-        _end(process)
+        children.end(process)
     return _judge(part, out, process.returncode, time.monotonic() - began)
 
 
@@ -170,15 +172,16 @@ def _last_words(log: Path) -> str:
 class _Background:
     """At most one part in the background, which can be halted."""
 
-    def __init__(self, out: Path):
+    def __init__(self, out: Path, children: Children):
         self.part: Part | None = None
         self._out = out
+        self._children = children
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         self._halted_s = 0.0
 
     def start(self, part: Part) -> None:
-        self.part, self._process = part, _start(part, self._out)
+        self.part, self._process = part, _start(part, self._out, self._children)
         self._began, self._halted_s = time.monotonic(), 0.0
 
     def outcome(self) -> Outcome | None:
@@ -191,7 +194,7 @@ class _Background:
             return _judge(self.part, self._out, code, seconds)
         if seconds <= self.part.longest_seconds:
             return None
-        _end(self._process)
+        self._children.end(self._process)
         return Outcome(State.FAILED, seconds, "it took more than twice the time that was expected")
 
     @contextmanager
@@ -208,33 +211,8 @@ class _Background:
             os.killpg(self._process.pid, signal.SIGCONT)
             self._halted_s += time.monotonic() - began
 
-    def end(self) -> None:
-        if self._process is not None:
-            _end(self._process)
 
-
-@contextmanager
-def _background(out: Path) -> Iterator[_Background]:
-    background = _Background(out)
-    try:
-        yield background
-    finally:
-        background.end()
-
-
-def _start(part: Part, out: Path) -> "subprocess.Popen[bytes]":
-    """In a session of its own, so that all that it starts ends with it."""
+def _start(part: Part, out: Path, children: Children) -> "subprocess.Popen[bytes]":
     program = ("-m", part.module) if part.module == "pytest" else ("-c", f"from {part.module} import main; main()")
     with (out / LOGS / f"{part.name}.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, *program, *part.arguments], cwd=ROOT, stdout=log, stderr=log, start_new_session=True
-        )
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends all processes of its session that are left."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_ENDING_S)
+        return children.start([sys.executable, *program, *part.arguments], log, ROOT)

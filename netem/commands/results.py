@@ -6,21 +6,23 @@ A commit that differs in documents and tests alone counts as the same.
 
 import asyncio
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from common.protocol.errors import MisuseError
+from netem.commands.children import Children
 from netem.experiments.busy_cores import is_quiet
 from netem.experiments.catalogue import find_experiment
 from netem.experiments.kept_results import KeptResults, read_results
 from netem.experiments.kept_runs import KeptRun, Outside
 from netem.experiments.provenance import SourceTree, identities, same_computation, source_tree, versions
-from netem.experiments.report import FILES, prepare
+from netem.experiments.report import FILES, PLOT, prepare
+from netem.experiments.run_command import read_command
 
 Launch = Callable[[Sequence[str], Path], int]
 """Runs `outrider-lab run` with these arguments in a process of its own, with a file for its output. Returns its exit
@@ -41,7 +43,7 @@ def make_results(
     wrong with each, and returns whether all are there and valid.
 
     Raises MisuseError where the working tree has changes, where it changes meanwhile, or where `out` would hold results
-    of two commits or of two sets of models.
+    of two commits or of two sets of models, and OutriderError where SIGTERM or SIGHUP ends it.
     """
     chosen = _choose(runs, only)
     source = _clean_tree()
@@ -54,11 +56,14 @@ def make_results(
             "whole: choose another folder, or run all of it again with --replace"
         )
 
-    def settle(run: KeptRun) -> tuple[str, str]:
-        return run.folder, _settle(run, out, outside, source, bool(current[run]), launch or _launch)
+    with Children() as children:
 
-    wrong = _beside_each_other(settle, [run for run in chosen if not run.timed], jobs)
-    wrong |= map(settle, (run for run in chosen if run.timed))
+        def settle(run: KeptRun) -> tuple[str, str]:
+            starts = launch or partial(_launch, children)
+            return run.folder, _settle(run, out, outside, source, bool(current[run]), starts)
+
+        wrong = _beside_each_other(settle, [run for run in chosen if not run.timed], jobs)
+        wrong |= map(settle, (run for run in chosen if run.timed))
     for folder, what in wrong.items():
         if what:
             typer.echo(f"{folder}: {what}")
@@ -73,12 +78,14 @@ def _beside_each_other(
 ) -> dict[str, str]:
     if jobs == 1:
         return dict(map(settle, runs))
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            return dict(pool.map(settle, runs))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C begins no further experiment
-            raise
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        return dict(pool.map(settle, runs))
+    except Exception:
+        pool.shutdown(cancel_futures=True)  # those that run have their time to end
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C begins no further experiment
 
 
 def _choose(runs: Sequence[KeptRun], only: Collection[str]) -> Sequence[KeptRun]:
@@ -100,6 +107,12 @@ def _clean_tree() -> SourceTree:
     return source
 
 
+def _check_tree(source: SourceTree) -> None:
+    """Raises MisuseError where the working tree is no longer that of `source`."""
+    if not same_computation(source.commit, _clean_tree().commit):
+        raise MisuseError("another commit was checked out meanwhile: results of two would be mixed")
+
+
 def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -> bool | None:
     """Whether a finished run is the whole experiment, of this source, of the installed versions and, where they are at
     hand, of the present models; None where there is none."""
@@ -109,11 +122,9 @@ def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -
     origin = kept.provenance
     if origin["uncommitted_changes"] or not same_computation(origin["commit"], source.commit):
         return False
-    if (
-        origin["versions"] != versions()
-        or origin["seed"] != run.request(outside).seed
-        or "--quick" in origin["command"]
-    ):
+    if origin["versions"] != versions() or origin["seed"] != run.request(outside).seed:
+        return False
+    if not run.is_run_of(read_command(origin["command"]), outside):
         return False
     return bool(_missing(run, outside)) or origin["models"] == _models(run, outside)
 
@@ -131,16 +142,25 @@ def _settle(run: KeptRun, out: Path, outside: Outside, source: SourceTree, is_cu
     if not is_current:
         if missing := _missing(run, outside):
             return f"not run, it needs {' and '.join(missing)}"
-        if not same_computation(source.commit, _clean_tree().commit):
-            raise MisuseError("another commit was checked out meanwhile: results of two would be mixed")
+        _check_tree(source)
         if run.timed and not asyncio.run(is_quiet()):
             return "not run, other programs keep the machine busy"
         typer.echo(f"{run.folder} ...")
         shutil.rmtree(out / run.folder, ignore_errors=True)
         log = out / f"{run.folder}.log"
         code = launch([*run.arguments(outside), "--out", str(out / run.folder)], log)
-        if read_finished(out / run.folder) is None:
+        is_right = _is_current(run, out, outside, source)
+        try:
+            _check_tree(source)
+        except MisuseError as changed:
+            (out / run.folder / PLOT).unlink(missing_ok=True)
+            raise MisuseError(
+                f"{changed}; {run.folder} counts as unfinished, until `outrider-lab plot` draws it"
+            ) from changed
+        if is_right is None:
             return f"failed with exit code {code}; {log} says why"
+        if not is_right:
+            return "not kept: it says that it was made of another source, other models or versions, or not as a whole"
     kept = read_finished(out / run.folder)
     return f"not valid: {'; '.join(kept.faults)}" if kept and kept.faults else ""
 
@@ -155,7 +175,11 @@ def read_finished(folder: Path) -> KeptResults | None:
         return None
 
 
-def _launch(arguments: Sequence[str], log: Path) -> int:
-    with log.open("w", encoding="utf-8") as output:
-        command = [sys.executable, "-c", "from netem.cli import main; main()", "run", *arguments]
-        return subprocess.run(command, stdout=output, stderr=output, check=False).returncode
+def _launch(children: Children, arguments: Sequence[str], log: Path) -> int:
+    command = [sys.executable, "-c", "from netem.cli import main; main()", "run", *arguments]
+    with log.open("wb") as output:
+        process = children.start(command, output)
+    try:
+        return process.wait()
+    finally:
+        children.end(process)

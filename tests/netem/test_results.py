@@ -1,6 +1,7 @@
 """`outrider-lab results`: made-up experiments are run once each, from one commit and one set of models."""
 
 import json
+import shlex
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ class Machine:
         self.behaviour: dict[str, Callable[[], int]] = {}
         self.faults: dict[str, list[str]] = {}
         self.told: dict[str, Any] = {}
+        self.meanwhile: Callable[[str], None] = lambda _: None
 
     def checkpoints(self, _: Request) -> dict[str, Path]:
         return {"target": self.models}
@@ -46,7 +48,7 @@ class Machine:
         if name in self.behaviour:
             return self.behaviour[name]()
         origin = {
-            "command": f"outrider-lab run {name}",
+            "command": shlex.join(["outrider-lab", "run", *arguments]),
             "commit": self.tree.commit,
             "uncommitted_changes": self.tree.uncommitted_changes,
             "models": identities(self.checkpoints(Request(0, quick=False))),
@@ -59,6 +61,7 @@ class Machine:
         (out / FILES[0]).write_text(json.dumps(written))
         for file in FILES[1:]:
             (out / file).touch()
+        self.meanwhile(name)
         return 0
 
     async def is_quiet(self) -> bool:
@@ -151,11 +154,20 @@ def test_a_commit_that_computes_the_same_counts_as_the_same(machine, make, monke
 
 
 @pytest.mark.parametrize(
-    "told", [{"command": "outrider-lab run first --quick"}, {"seed": 5}, {"versions": {"torch": "1.0"}}]
+    "told",
+    [
+        {"command": "outrider-lab run first --quick"},
+        {"command": "outrider-lab run first --target Llama-3.1-8B"},
+        {"command": "outrider-lab run first --device cuda"},
+        {"command": "outrider-lab run first --data ../data"},
+        {"command": "outrider-lab run second"},
+        {"seed": 5},
+        {"versions": {"torch": "1.0"}},
+    ],
 )
 def test_what_is_not_the_whole_experiment_with_what_is_installed_does_not_count(machine, make, told):
     machine.told = told
-    assert make("first")
+    assert not make("first")
     machine.told = {}
     with pytest.raises(MisuseError, match="out/first comes from"):
         make()
@@ -197,6 +209,26 @@ def test_a_changed_tree_is_refused_before_and_between(machine, make):
     with pytest.raises(MisuseError, match="checked out meanwhile"):
         make()
     assert machine.launched == ["first"]
+
+
+def test_a_tree_that_changes_during_the_last_run_leaves_it_unfinished(machine, make):
+    def change(name: str) -> None:
+        machine.tree = SourceTree("c0ffee", True) if name == "third" else machine.tree
+
+    machine.meanwhile = change
+    with pytest.raises(MisuseError, match=r"commit them first; third counts as unfinished"):
+        make()
+    assert machine.launched == list(NAMES)
+    machine.tree, machine.meanwhile = COMMIT, lambda _: None
+    assert make()
+    assert machine.launched == ["third"]
+
+
+@pytest.mark.parametrize("told", [{"uncommitted_changes": True}, {"commit": "another"}])
+def test_a_run_that_says_it_is_of_another_source_does_not_count(machine, make, told, capsys):
+    machine.told = told
+    assert not make("first")
+    assert "first: not kept: it says that it was made of another source" in capsys.readouterr().out
 
 
 def test_what_is_timed_waits_for_a_quiet_machine_and_what_lacks_its_files_is_named(machine, make, capsys):

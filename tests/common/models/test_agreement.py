@@ -1,13 +1,14 @@
 """The check of passes against a model's own forward: what it lets through, and that it lets no wrong pass through."""
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, BertConfig, BloomConfig, MistralConfig
 
-from common.models import attention, attention_layout, plan
+from common.models import agreement, attention, attention_layout, plan
 from common.models.agreement import check_agreement
 from common.models.ancestry import Ancestry
 from common.models.checkpoint import load_causal_lm
@@ -102,6 +103,34 @@ def test_a_wrong_pass_is_refused(wrong: str, dtype: str, directory, monkeypatch:
     assert f"of a {form} differ by up to" in told
     assert f"rounding in {dtype} explains" in told
     assert "at position" in told
+
+
+@pytest.mark.parametrize(
+    ("dtype", "texts", "is_refused"),
+    [("bfloat16", [0], False), ("bfloat16", range(8), True), ("float32", [0], True)],
+)
+def test_a_few_rows_of_one_text_refuse_in_single_precision_alone(
+    dtype: str, texts: Sequence[int], is_refused: bool, directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where rounding changes the experts of one token: three nodes differ, one more than a quarter."""
+    right = agreement.packed_answers
+
+    def answers(packed: PackedModel, vocabulary: int, text: int = 0) -> agreement.Answers:
+        found = right(packed, vocabulary, text)
+        if text not in texts:
+            return found
+        tree = found.tree.clone()
+        tree[:3] += 10 * torch.randn(3, vocabulary)
+        return agreement.Answers(found.chain, tree)
+
+    monkeypatch.setattr(agreement, "packed_answers", answers)
+    model = load_causal_lm(directory("mixtral"), dtype=dtype)
+    if not is_refused:
+        check_agreement(model)
+        assert model.config._attn_implementation == attention.ATTENTION
+        return
+    with pytest.raises(CheckpointError, match="the logits of a tree differ"):
+        check_agreement(model)
 
 
 def test_logits_that_the_head_forgets_to_scale_are_refused(directory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -112,24 +111,6 @@ def test_every_window_has_something_to_learn_and_nothing_else_is_lost(
 def test_windows_of_one_token_are_refused(make: Callable[[], PreTrainedTokenizerFast]) -> None:
     with pytest.raises(MisuseError, match="nothing to learn: choose a --max-length of at least 2"):
         load([TextRecord("hello", "here")], max_length=1, tokenizer=make())
-
-
-def test_a_token_of_a_long_text_takes_as_much_time_as_one_of_a_short_text() -> None:
-    class Letters:
-        """Tokens without a tokenizer's time."""
-
-        bos_token_id = None
-
-        def __call__(self, text: str | list[str], add_special_tokens: bool = True) -> dict[str, Any]:
-            return {"input_ids": [[5] * len(each) for each in text]}
-
-    def seconds(tokens: int) -> float:
-        letters: Any = Letters()
-        begun = time.process_time()
-        assert len(list(text_windows(letters, [TextRecord("x" * tokens, "here")], 8))) == tokens // 8 + 1
-        return time.process_time() - begun
-
-    assert seconds(320_000) < 3 * 32 * min(seconds(10_000) for _ in range(5))
 
 
 def test_plain_text_needs_no_chat_template_but_conversations_do() -> None:

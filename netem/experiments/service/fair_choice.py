@@ -4,6 +4,8 @@ seeded."""
 from collections.abc import Sequence
 from random import Random
 
+from client.stats import per
+
 _RUNS = 200
 _SHARE = 0.95
 
@@ -11,11 +13,11 @@ _SHARE = 0.95
 def uneven(held: Sequence[Sequence[int]]) -> float:
     """By how much the mean number of sessions of a replica differs at most from that of all, as a part of it.
 
-    held: the sessions of each replica in turn, as often as they were counted.
+    held: the sessions of each replica in turn, as often as they were counted. 0 where there are none.
     """
     means: list[float] = [sum(each) / len(held) for each in zip(*held, strict=True)]
     mean = sum(means) / len(means)
-    return max(abs(each - mean) for each in means) / mean
+    return per(max(abs(each - mean) for each in means), mean)
 
 
 def fair_unevenness(clients: int, replicas: int, answers: int, seed: int) -> float:

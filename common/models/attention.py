@@ -21,7 +21,10 @@ from common.protocol.plain import plain
 
 ATTENTION = "outrider_tree"
 
-_WITHOUT_EFFECT = ("dropout", "position_ids", "use_cache", "output_attentions")
+_WITHOUT_EFFECT = (
+    *("dropout", "position_ids", "use_cache"),
+    *("output_attentions", "output_hidden_states", "output_router_logits"),
+)
 """Arguments of layers that change nothing of what attention computes in a pass. Positions are in queries and keys."""
 
 

@@ -30,6 +30,7 @@ class LostAnswers:
         self._most = most
         self._seconds = seconds
         self._lost: dict[SessionKey, _LostAnswer] = {}  # the oldest first
+        self.keys = self._lost.keys()  # as they are at any time
 
     def __len__(self) -> int:
         return len(self._lost)
@@ -56,7 +57,7 @@ class LostAnswers:
         return _digests(request, opened.tokens, len(opened.tokens)) <= lost.digests
 
     def forget(self, key: SessionKey) -> None:
-        """There is a session of that key again."""
+        """Its answer goes on."""
         self._lost.pop(key, None)
 
 

@@ -112,12 +112,14 @@ class SessionRegistry:
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)
             replies = session.opening_replies()
-            is_request = not self.lost_answers.is_resumed(key, opened, now)
+            lost = self.lost_answers
+            is_request = key not in lost.keys or not lost.is_resumed(key, opened, now)
             evicted = self._admission.evicted_for_answer(
                 sink.client, opened.tokens, opened.settings, self._running(), now, is_request=is_request
             )
             self._free_session(sink.client, evicted, now)
-            self.lost_answers.forget(key)
+            if not is_request:
+                lost.forget(key)
             sequence = self._prefixes.new_sequence(key)
             entry, is_new = SessionEntry(session, sequence, sink, last_pass, opened.state), True
             self._entries[key] = entry

@@ -83,5 +83,5 @@ def test_a_draft_begins_to_train_for_it(family, checkpoints):
 
 def test_latent_attention_is_refused_when_the_draft_is_made(checkpoints):
     target = load_target(str(checkpoints(LATENT)), torch.device("cpu"), "float32")
-    with pytest.raises(MisuseError, match=r"which have different widths in deepseek-v3 \(96 and 72 numbers a layer\)"):
+    with pytest.raises(MisuseError, match=r"which have different widths in deepseek-v3 \(72 and 96 numbers a layer\)"):
         build(target, layers=(0, 1))

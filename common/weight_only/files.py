@@ -25,10 +25,14 @@ _ROWS = 512  # that are quantised at once, so that they stay in the cache of a c
 
 def quantise_file(source: Path, mode: str, out: Path) -> None:
     """Writes `out`, holding a few hundred rows in memory at a time. Raises OSError or SafetensorError, and
-    MisuseError for numbers of a dtype that means nothing without scales of its own, such as float8."""
+    MisuseError for a file that is quantised already, and for numbers of a dtype that means nothing without scales of
+    its own, such as float8."""
     streamed: dict[str, StreamedTensor] = {}
     columns: dict[str, int] = {}
     with safe_open(source, framework="pt") as held:
+        before = (held.metadata() or {}).get(_MODE_KEY)
+        if before is not None:  # its scales are small matrices, which would be quantised, and its weights would not
+            raise MisuseError(f"{source} is quantised already, as {before}: quantise the file that it was made from")
         for name in held.keys():  # noqa: SIM118 - it is no mapping
             tensor = held.get_tensor(name)
             if tensor.dtype not in DTYPE_NAMES:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from common.protocol.errors import MisuseError
 from common.weight_only.files import dequantise_directory, mode_of, quantise_directory, quantise_file, read_mapped
 from common.weight_only.modes import INT4, INT8, QUANTISED
 from common.weight_only.stream import ALIGNMENT_BYTES, StreamedTensor, write_safetensors
@@ -47,6 +48,16 @@ def test_matrices_are_quantised_and_all_else_is_as_it_was(plain: Path, tmp_path:
             assert torch.equal(tensor, original[name])
     assert (mode_of(plain), mode_of(tmp_path / "few.safetensors")) == (None, mode)
     assert load_file(tmp_path / "few.safetensors").keys() >= original.keys()  # the format is safetensors' own
+
+
+@pytest.mark.parametrize("mode", QUANTISED)
+@pytest.mark.parametrize("again", QUANTISED)
+def test_what_is_quantised_is_not_quantised_again(plain: Path, tmp_path: Path, mode: str, again: str) -> None:
+    few, fewer = tmp_path / "few.safetensors", tmp_path / "fewer.safetensors"
+    quantise_file(plain, mode, few)
+    with pytest.raises(MisuseError, match=rf"few\.safetensors is quantised already, as {mode}: quantise the file"):
+        quantise_file(few, again, fewer)
+    assert not fewer.exists()
 
 
 def test_numbers_stay_in_the_mapped_file(plain: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import typer
 from common.programs.command_line import Version, new_app, run
 from common.protocol.errors import MisuseError
 from training.draft_models.commands import add_draft_commands
+from training.number_options import check_numbers
 
 app = new_app(
     "Train the drafts and the demo models of Outrider.",
@@ -62,7 +63,7 @@ def demo(
         typer.Option(help="Folder of a target to go on from, with its tokenizer; without it, from nothing."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="End after so much training, if --tokens are not reached before.")
+        float | None, typer.Option(min=0.001, help="End after so much training, if --tokens are not reached before.")
     ] = None,
     shape: Annotated[str, typer.Option(help="shipped, or large: 150 M parameters, for a GPU.")] = "shipped",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -71,6 +72,7 @@ def demo(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
 ) -> None:
     """Train the demo target, judge it and write its model card."""
+    check_numbers({"tokens": tokens, "minutes": minutes, "seed": seed})
     if data is not None and not data.is_dir():
         raise MisuseError(f"the data folder {data} does not exist: pass the one that holds train/, or leave it out")
     if warm_start is not None and not (warm_start / "model.safetensors").is_file():
@@ -134,6 +136,7 @@ def demo_data(
     seed: Annotated[int, typer.Option(help="Seed; another one than the target was trained with.")] = 101,
 ) -> None:
     """Write the demo target's text as JSONL, to train drafts on."""
+    check_numbers({"seed": seed})
     if out.exists():
         raise MisuseError(f"{out} exists: name a new file, or remove it")
     from training.demo.corpus import write_conversations

@@ -35,6 +35,20 @@ def test_tokens_must_be_a_positive_number(refused, tmp_path: Path, tokens: str) 
     assert "--tokens" in refused("demo", "--out", str(tmp_path), "--tokens", tokens)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [("--minutes", "-3"), ("--minutes", "0"), ("--minutes", "nan"), ("--minutes", "inf"), ("--tokens", "inf"),
+     ("--seed", "-1"), ("--seed", "1" + "0" * 20)],
+)  # fmt: skip
+def test_numbers_of_the_demo_have_a_range(refused, tmp_path: Path, option: tuple[str, str]) -> None:
+    assert option[0] in refused("demo", "--out", str(tmp_path / "out"), *option)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_seed_of_the_demos_text_has_a_range(refused, tmp_path: Path) -> None:
+    assert "--seed must be a number from 0 to" in refused("demo-data", "--out", str(tmp_path / "out"), "--seed", "-1")
+
+
 def test_the_output_folder_is_asked_for(refused) -> None:
     assert "--out" in refused("demo")
 

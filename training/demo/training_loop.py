@@ -47,9 +47,9 @@ class TargetLoopSettings:
 
     def left(self, progress: TargetProgress) -> float:
         """The share of the run that is still to come."""
-        if progress.tokens >= self.tokens:
+        if progress.tokens >= self.tokens or progress.seconds >= self.seconds:
             return 0.0
-        return max(0.0, 1.0 - max(progress.tokens / self.tokens, progress.seconds / self.seconds))
+        return 1.0 - max(progress.tokens / self.tokens, progress.seconds / self.seconds)
 
 
 @dataclass

@@ -20,6 +20,7 @@ import typer
 
 from common.draft_kinds import TRAINED_KINDS
 from common.programs.machine import MOST_THREADS
+from training.number_options import check_numbers
 
 _RECIPES = "training.draft_models.recipes"
 
@@ -89,6 +90,7 @@ def with_shared_options(kind: str, own: Callable[..., Options]) -> Callable[...,
     special = inspect.signature(own, eval_str=True).parameters
 
     def command(**values: Any) -> None:
+        check_numbers(values)
         options = own(**{name: values.pop(name) for name in special})
         train(kind, options, values)
 

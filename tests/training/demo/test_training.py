@@ -130,6 +130,8 @@ def test_a_run_ends_after_its_time_at_a_rate_of_zero() -> None:
     rates = [rate_factor(settings, TargetProgress(9, seconds, tokens=100)) for seconds in (0.0, 48.0, 59.9, 61.0)]
     assert rates == pytest.approx([1.0, 0.5, 0.004, 0.0], abs=1e-3)
     assert [settings.left(TargetProgress(9, *done)) for done in ((61.0, 100), (0.0, 1000))] == [0.0, 0.0]
+    for seconds in (0.0, -180.0):
+        assert TargetLoopSettings(tokens=10**8, seconds=seconds).left(TargetProgress(9, 1e6, tokens=1)) == 0.0
 
 
 def test_a_run_leaves_nothing_on_the_cpu(feed: CorpusBatches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,11 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
@@ -19,6 +21,8 @@ from common.draft_kinds import TRAINED_KINDS
 from tests.training.draft_models.fake_recipe import answered
 from training import cli
 from training.draft_models import commands, trainer
+from training.draft_models.batches import SampleBatches
+from training.draft_models.chat import Sample
 from training.draft_models.recipe import Evaluation
 from training.draft_models.trainer import TrainSettings
 
@@ -80,6 +84,36 @@ def test_every_setting_has_its_option(app: typer.Typer, called: list[Any]) -> No
     assert settings.rate == 0.5
     assert len(given) + len(flags) + 1 == len(fields(TrainSettings))
     assert [f.name for f in fields(settings) if getattr(settings, f.name) == getattr(defaults, f.name)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_option_takes_what_is_no_number_of_its_kind(app: typer.Typer, called: list[Any], kind: str) -> None:
+    own = inspect.signature(commands.own_options(kind), eval_str=True).parameters
+    of_all = inspect.signature(commands.shared, eval_str=True).parameters
+    wrong = {float: ("nan", "inf", "-0.5"), int: ("-1", "1" + "0" * 20)}
+    tried = 0
+    for name, parameter in (own | of_all).items():
+        taken = get_args(get_args(parameter.annotation)[0]) or get_args(parameter.annotation)[:1]
+        for value in wrong.get(taken[0], ()):
+            line = [kind, "--target", "demo", "--data", "a", "--out", "o", f"--{name.replace('_', '-')}", value]
+            result = CliRunner().invoke(app, line)
+            said = f"{result.exception}{result.output}"
+            assert (
+                "Input should be" in said
+                or f"must be a number from 0 to 9,223,372,036,854,775,807, not {value}" in said
+            )
+            tried += 1
+    assert tried >= 16
+    assert called == []
+
+
+@pytest.mark.parametrize("seed", ["0", str(2**63 - 1)])
+def test_every_seed_that_is_taken_can_be_trained_with(app: typer.Typer, called: list[Any], seed: str) -> None:
+    result = CliRunner().invoke(app, ["moa", "--target", "demo", "--data", "a", "--out", "o", "--seed", seed])
+    assert result.exit_code == 0, result.output
+    torch.manual_seed(called[0][1].seed)
+    sample = Sample(np.arange(3, dtype=np.int32), np.ones(3, dtype=bool))
+    assert SampleBatches([sample], 8, called[0][1].seed).batch(0).ids.shape == (1, 8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,8 +28,9 @@ def sized_config(
     parameters, the embedding counted once, come closest to `parameters`; by default as many as two target layers have.
 
     Heads keep the target's size, as many as fit the width; the feed-forward part keeps its proportion; embedding and
-    head are tied. Raises MisuseError for sizes below 1, for a hidden size that is no multiple of a head's, and for a
-    target whose layers differ or whose configuration has another name for the feed-forward part's width.
+    head are tied. Raises MisuseError for sizes below 1, for a hidden size that is no multiple of a head's, for more
+    layers than the target has where its family names the kind of each, and for a target whose layers differ in their
+    sizes or whose configuration has another name for the feed-forward part's width.
     """
     for name, value in (("layers", layers), ("hidden-size", hidden), ("parameters", parameters)):
         if value is not None and value < 1:
@@ -41,7 +42,10 @@ def sized_config(
             f"the layers of {target.name} differ in their sizes, and no smaller model is made of such; train eagle3 or "
             "another kind"
         )
-    chosen = layers or DEFAULT_LAYERS
+    kinds = getattr(target.config, "layer_types", None)
+    if kinds and layers is not None and layers > len(kinds):
+        raise MisuseError(f"--layers must be at most {len(kinds)} for {target.name}, whose layers differ, not {layers}")
+    chosen = layers or min(DEFAULT_LAYERS, len(kinds or ()) or DEFAULT_LAYERS)
     size = head_size(target.config)
     if hidden is not None:
         if hidden % size:

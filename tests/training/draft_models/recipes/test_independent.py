@@ -15,6 +15,7 @@ from training.draft_models.features import load_target
 from training.draft_models.recipes.independent import build
 from training.draft_models.recipes.independent_sizes import count, sized_config
 
+CPU = torch.device("cpu")
 GPT2 = {"n_embd": 48, "n_head": 6, "n_layer": 2, "vocab_size": 300}
 NEOX = {"hidden_size": 48, "num_attention_heads": 6, "num_hidden_layers": 2, "vocab_size": 300}
 
@@ -69,6 +70,13 @@ def test_no_model_is_made_of_layers_that_differ(tmp_path):
         sized_config(
             load_target(str(make_family_checkpoint(tmp_path / "target", GEMMA_4)), torch.device("cpu"), "float32")
         )
+
+
+def test_a_family_that_names_the_kind_of_each_layer_has_no_deeper_drafts(tmp_path):
+    few = load_target(str(make_family_checkpoint(tmp_path / "1", FAMILIES_BY_NAME["qwen2"], layers=1)), CPU, "float32")
+    with pytest.raises(MisuseError, match="--layers must be at most 1 for 1, whose layers differ, not 2"):
+        build(few, layers=2)
+    assert build(few).module.config.num_hidden_layers == 1
 
 
 def test_sizes_keep_the_targets_proportions(target):

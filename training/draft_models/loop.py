@@ -174,23 +174,32 @@ class Trainer:
         return progress
 
     def take(self, moment: Moment, progress: RunProgress | None = None) -> dict[str, torch.Tensor]:
-        """One step of the optimiser. Returns loss and metrics as scalars on the device, means over its batches."""
+        """One step of the optimiser. Returns loss and metrics as scalars on the device, means over its batches.
+
+        A batch weighs as its learned places among those of the step in all processes, so that a loss that is a mean
+        over them has the gradient of one batch of all. Where parts of a loss are means over other places, such as those
+        of Medusa's later heads, each part is weighed by the learned places too, which comes close.
+        """
         settings, workers = self.settings, self.workers
+        first = moment.step * settings.accumulate
+        numbers = [(first + part) * workers.count + workers.rank for part in range(settings.accumulate)]
+        batches = [self.batches(number) for number in numbers]
+        learned = [int(batch.learn.sum()) for batch in batches]
+        tokens, all_learned = workers.sums([sum(int(batch.lengths.sum()) for batch in batches), sum(learned)])
+        if progress is not None:
+            progress.tokens += tokens
+            progress.learned += all_learned
         share = rate_share(moment.step, moment.steps)
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * share
         found: dict[str, torch.Tensor] = {}
-        for part in range(settings.accumulate):
-            number = (moment.step * settings.accumulate + part) * workers.count + workers.rank
-            batch = self.batches(number)
-            if progress is not None:
-                progress.tokens += int(batch.lengths.sum()) * workers.count
-                progress.learned += int(batch.learn.sum()) * workers.count
+        for part, (number, batch, places) in enumerate(zip(numbers, batches, learned, strict=True)):
             with self.enough_memory(batch), self.joining(part):
                 total, metrics = self.lose(batch.to(workers.device), moment, number)
-                workers.backward(total / settings.accumulate)
+                # The processes' gradients are averaged.
+                workers.backward(total * (places * workers.count / all_learned))
             for name, value in {**metrics, "loss": total.detach()}.items():
-                found[name] = found.get(name, torch.zeros_like(value)) + value / settings.accumulate
+                found[name] = found.get(name, torch.zeros_like(value)) + value * (places / sum(learned))
         torch.nn.utils.clip_grad_norm_(self.recipe.module.parameters(), self.recipe.tuning.clip)
         self.stepper.step()
         self.stepper.zero_grad()

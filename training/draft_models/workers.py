@@ -9,7 +9,7 @@ neither.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -49,6 +49,10 @@ class Workers(Protocol):
         """Whether the flag is set in any process; all must call it."""
         ...
 
+    def sums(self, numbers: Sequence[int]) -> list[int]:
+        """The sum of each number over all processes; all must call it."""
+        ...
+
     def from_first(self, make: Callable[[], T]) -> T:
         """The result of `make` in rank 0, sent to every process."""
         ...
@@ -74,6 +78,9 @@ class OneWorker:
 
     def any(self, flag: bool) -> bool:
         return flag
+
+    def sums(self, numbers: Sequence[int]) -> list[int]:
+        return list(numbers)
 
     def from_first(self, make: Callable[[], T]) -> T:
         return make()
@@ -110,8 +117,11 @@ class ManyWorkers:
         self.accelerator.backward(loss)
 
     def any(self, flag: bool) -> bool:
-        raised: torch.Tensor = self.accelerator.reduce(torch.tensor(float(flag), device=self.device))
-        return bool(raised > 0)
+        return self.sums([int(flag)])[0] > 0
+
+    def sums(self, numbers: Sequence[int]) -> list[int]:
+        summed: torch.Tensor = self.accelerator.reduce(torch.tensor(numbers, dtype=torch.int64, device=self.device))
+        return [int(each) for each in summed]
 
     def from_first(self, make: Callable[[], T]) -> T:
         from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]

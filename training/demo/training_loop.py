@@ -7,9 +7,8 @@ time. It may not know which data or which loss it trains on; both come as functi
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,11 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM
 
+from common.atomic import atomic_file
+from common.protocol.errors import MisuseError
 from training.demo.batching import ConversationBatch
 from training.demo.muon import Muon
+from training.writing import CONTINUED, written
 
 PAUSE_FACTOR = 4.0
 
@@ -65,6 +67,10 @@ class TargetProgress:
     step_seconds: float = 0.0
     bfloat16: bool = False
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.bfloat16 else torch.float32
+
 
 def rate_factor(settings: TargetLoopSettings, progress: TargetProgress) -> float:
     """What the peak rates are multiplied by in the next step."""
@@ -88,15 +94,11 @@ def run(
 ) -> TargetProgress:
     """Train `model` in place, on its device, until the run ends; continue from `checkpoint` where it exists."""
     device = model.device
-    state = torch.load(checkpoint, weights_only=True, map_location=device) if checkpoint.exists() else None
-    if state is None:
-        progress = TargetProgress(bfloat16=device.type != "cpu" or bfloat16_is_faster())
+    if checkpoint.exists():
+        progress, optimisers = resumed(model, settings, checkpoint)
     else:
-        progress = TargetProgress(**state["progress"])
-    optimisers = new_optimisers(model, settings, torch.bfloat16 if progress.bfloat16 else torch.float32)
-    if state is not None:
-        restore(model, optimisers, state)
-    del state  # another copy of the weights
+        progress = TargetProgress(bfloat16=device.type != "cpu" or bfloat16_is_faster())
+        optimisers = new_optimisers(model, settings, progress.dtype)
     model.train()
     while settings.left(progress) > 0:
         started = clock()
@@ -173,12 +175,25 @@ def save(
         "optimisers": [optimiser.state_dict() for optimiser in optimisers],
         "progress": asdict(progress),
     }
-    partial = checkpoint.with_suffix(".partial")
-    torch.save(state, partial)
-    os.replace(partial, checkpoint)
+    with written(checkpoint, CONTINUED), atomic_file(checkpoint) as file:
+        torch.save(state, file)
 
 
-def restore(model: LlamaForCausalLM, optimisers: list[torch.optim.Optimizer], state: Mapping[str, Any]) -> None:
-    model.load_state_dict(state["model"])
-    for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
-        optimiser.load_state_dict(saved)
+def resumed(
+    model: LlamaForCausalLM, settings: TargetLoopSettings, checkpoint: Path
+) -> tuple[TargetProgress, list[torch.optim.Optimizer]]:
+    """The progress and the optimisers that `checkpoint` holds; its weights are loaded into `model`. Raises MisuseError
+    for a file that is broken or does not fit."""
+    try:
+        state = torch.load(checkpoint, weights_only=True, map_location=model.device)
+        progress = TargetProgress(**state["progress"])
+        optimisers = new_optimisers(model, settings, progress.dtype)
+        model.load_state_dict(state["model"])
+        for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+    # torch raises many kinds of exceptions for a broken or foreign file.
+    except Exception as error:
+        raise MisuseError(
+            f"{checkpoint} does not fit this run: remove {checkpoint.parent} to start again, or choose another --out"
+        ) from error
+    return progress, optimisers

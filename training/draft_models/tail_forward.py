@@ -20,6 +20,7 @@ from common.models.attention import run_layers, take_over
 from common.models.attention_kernels import attention
 from common.models.layer_attention import Scoring
 from training.draft_models.features import FrozenTarget
+from training.writing import written
 
 # Shape letters: R rows, T columns, E hidden size, N layers, X width of a layer's keys, H query heads, K key/value
 # heads, D their size.
@@ -75,5 +76,6 @@ def through_tail(tail: PreTrainedModel, hidden: torch.Tensor, sources: TwoSource
 def frozen_tail(target: FrozenTarget, depth: int) -> PreTrainedModel:
     """The target's embedding, last `depth` layers and head, as a client loads them."""
     with TemporaryDirectory() as folder:
-        write_tail(target.directory, depth, Path(folder))
+        with written("a temporary copy of the target's last layers", "make room there, or name a folder in TMPDIR"):
+            write_tail(target.directory, depth, Path(folder))
         return load_tail(Path(folder), depth, target.device, target.model.dtype)

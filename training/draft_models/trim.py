@@ -31,6 +31,7 @@ from common.protocol.errors import MisuseError
 from training.draft_models.data import DataSettings, load_data
 from training.draft_models.records import read_records
 from training.draft_models.trainer import LONGEST_SAMPLE
+from training.writing import written
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,10 @@ def trim_draft(draft: str, target: str, data: Sequence[Path], size: int, out: Pa
     end_tokens = read_end_tokens(place, config, tokenizer)
     counts = _count(data, tokenizer, end_tokens, config)
     kept = most_frequent(counts, size, end_tokens)
-    write(directory, identity, kept, out)
-    write_measured_acceptance(out, read_measured_acceptance(directory))
-    note_trimmed(out, Path(draft).expanduser().resolve().name)
+    with written(f"the draft in {out}", "make room, remove it, and start again"):
+        write(directory, identity, kept, out)
+        write_measured_acceptance(out, read_measured_acceptance(directory))
+        note_trimmed(out, Path(draft).expanduser().resolve().name)
     return Trimmed(vocabulary, float(counts[kept].sum() / counts.sum()))
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from common.protocol.errors import MisuseError, OutriderError
 from tests.pretended_gpu import GPU, pretended_gpu
 from training.demo import training_loop
 from training.demo.answering import greedy_answers
@@ -90,6 +93,29 @@ def test_a_resumed_run_computes_in_the_dtype_in_which_it_began(
     resumed = train(feed, steps=4, folder=tmp_path / "broken", tokens=200_000)
     for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_broken_checkpoint_and_a_full_disk_are_one_sentence(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, checkpoint = new_model(TINY, tokenizer, seed=1), tmp_path / "target.pt"
+    settings, none = TargetLoopSettings(tokens=0), lambda number: pytest.fail("there is no step")
+    run(model, none, answer_loss, settings, checkpoint)
+    kept = checkpoint.read_bytes()
+
+    def fail(state: object, file: BinaryIO) -> None:
+        file.write(b"some")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "save", fail)
+        with pytest.raises(OutriderError, match=r"target\.pt cannot be written: No space"):
+            run(model, none, answer_loss, settings, checkpoint)
+    assert [path.name for path in tmp_path.iterdir()] == ["target.pt"]
+    assert checkpoint.read_bytes() == kept
+    checkpoint.write_bytes(b"no checkpoint")
+    with pytest.raises(MisuseError, match=r"target\.pt does not fit this run: remove"):
+        run(model, none, answer_loss, settings, checkpoint)
 
 
 def test_the_weights_of_a_checkpoint_do_not_stay_in_memory_beside_those_of_the_run(

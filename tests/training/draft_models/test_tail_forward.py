@@ -1,6 +1,8 @@
 """The target's last layers over predictions and received K/V are what the target itself computes of one sequence, in
 every family, and a moa draft begins to train for it."""
 
+import errno
+import os
 from functools import cache, partial
 
 import numpy as np
@@ -11,8 +13,9 @@ from transformers import DynamicCache
 from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm
 from common.models.parts import head_of, layers_of
-from common.protocol.errors import MisuseError
+from common.protocol.errors import MisuseError, OutriderError
 from netem.experiments.family_checkpoints import FAMILIES, LAYERS, VOCABULARY, make_family_checkpoint
+from training.draft_models import tail_forward
 from training.draft_models.batches import to_batch
 from training.draft_models.chat import Sample
 from training.draft_models.features import features, load_target, stack_key_values
@@ -24,6 +27,16 @@ COLUMNS = 24
 LATENT = "deepseek-v3"
 ROUNDING = 1e-4
 """Some families compute norms and softmax in float32."""
+
+
+def test_a_full_temporary_folder_is_one_sentence(checkpoints, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = load_target(str(checkpoints("llama")), torch.device("cpu"), "float32")
+    monkeypatch.setattr(tail_forward, "write_tail", full)
+    with pytest.raises(OutriderError, match=r"^a temporary copy [^\n]+: No space left on device; [^\n]+ TMPDIR$"):
+        tail_forward.frozen_tail(target, 1)
 
 
 @pytest.fixture(scope="module")

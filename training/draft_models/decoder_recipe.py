@@ -22,6 +22,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import DraftNetwork, TreeDrafter
 from common.models.decoder import CausalLm
 from common.protocol.messages import StateRequest
+from training.draft_models.exact_text import figure, percent
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -83,9 +84,9 @@ class DecoderRecipe(ABC):
     def describe(self) -> Mapping[str, str]:
         return {
             "layers": str(self._size.layers),
-            "size": f"{self._size.size:g} target layers",
-            "samples that lack a span of state": f"{self._size.missing:.0%}",
-            "samples whose state stops for good": f"{self._size.alone:.0%}",
+            "size": f"{figure(self._size.size)} target layers",
+            "samples that lack a span of state": percent(self._size.missing),
+            "samples whose state stops for good": percent(self._size.alone),
         }
 
     def copied(self, module: nn.Module) -> nn.Module:

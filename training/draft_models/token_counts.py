@@ -27,6 +27,10 @@ class TokenCounts(nn.Module):
         if size is not None:
             self.register_buffer("counts", torch.zeros(vocabulary, dtype=torch.long))
 
+    def describe(self) -> str:
+        """As a row of a model card."""
+        return "the target's" if self.size is None else f"the {self.size} most frequent tokens of the text"
+
     def add(self, batch: Batch) -> None:
         """Counts a batch's learned tokens, in training and where the head is trimmed."""
         if self.size is not None and self.training:

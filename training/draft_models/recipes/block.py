@@ -23,6 +23,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.protocol.messages import StateRequest
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.divergence import divergences
+from training.draft_models.exact_text import figure, percent
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -136,10 +137,10 @@ class BlockRecipe:
     def describe(self) -> Mapping[str, str]:
         return {
             "positions of a block": str(self.config.length),
-            "size": f"{self._size:g} target layers, and the layer across a block",
+            "size": f"{figure(self._size)} target layers, and the layer across a block",
             "correction along paths": "untrained" if self._uncorrected else "recurrent",
-            "samples that lack a span of state": f"{self._lags.missing:.0%}",
-            "samples whose state stops for good": f"{self._lags.alone:.0%}",
+            "samples that lack a span of state": percent(self._lags.missing),
+            "samples whose state stops for good": percent(self._lags.alone),
         }
 
     def _drafter(self) -> Drafter:

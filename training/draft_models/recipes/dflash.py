@@ -25,6 +25,7 @@ from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from training.draft_models.blocks import Blocks, draw_blocks
 from training.draft_models.divergence import divergences
+from training.draft_models.exact_text import figure, percent
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import Received, draw_received, lag_settings
@@ -115,10 +116,10 @@ class DflashRecipe:
         return {
             "rows of a block": str(config.length),
             "layers": str(config.layers),
-            "size": f"{self._size:g} target layers",
+            "size": f"{figure(self._size)} target layers",
             "hidden states that enter layers": ", ".join(map(str, config.taps)),
-            "samples that lack a span of state": f"{self._lags.missing:.0%}",
-            "samples whose state stops for good": f"{self._lags.alone:.0%}",
+            "samples that lack a span of state": percent(self._lags.missing),
+            "samples whose state stops for good": percent(self._lags.alone),
         }
 
     def _drafter(self) -> Drafter:

@@ -25,6 +25,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
+from training.draft_models.exact_text import figure
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.layer_sizes import target_layer
@@ -115,12 +116,12 @@ class EagleRecipe:
 
     def describe(self) -> Mapping[str, str]:
         weights = self._weights
-        kept = self.counts.size
+        feature, soft, hard = map(figure, (weights.feature, weights.soft, weights.hard))
         return {
-            "losses": f"{weights.feature:g} smooth-L1, {weights.soft:g} soft and {weights.hard:g} hard cross-entropy",
-            "noise": f"uniform, {self._noise:g} wide at {_NOISE_LENGTH} tokens",
+            "losses": f"{feature} smooth-L1, {soft} soft and {hard} hard cross-entropy",
+            "noise": f"uniform, {figure(self._noise)} wide at {_NOISE_LENGTH} tokens",
             "feed-forward width": str(self.draft.config.layer.intermediate),
-            "draft vocabulary": "the target's" if kept is None else f"the {kept} most frequent tokens",
+            "draft vocabulary": self.counts.describe(),
         }
 
     def _predict(self, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:

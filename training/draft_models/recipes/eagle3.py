@@ -25,6 +25,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.parts import projection_of
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
+from training.draft_models.exact_text import figure
 from training.draft_models.features import FrozenTarget
 from training.draft_models.feedback import FeedbackAttention
 from training.draft_models.held_out_rounds import answer_all
@@ -140,14 +141,13 @@ class Eagle3Recipe:
         save_eagle3(out, self._target.fingerprint, draft, fuse, self.taps, kept)
 
     def describe(self) -> Mapping[str, str]:
-        kept = self.counts.size
         return {
             "feedback steps": f"1 to {self._steps}, each weighing {STEP_DECAY:g} of the one before",
-            "losses": f"soft cross-entropy and {self._feature_weight:g} smooth-L1",
+            "losses": f"soft cross-entropy and {figure(self._feature_weight)} smooth-L1",
             "reads what enters layers": ", ".join(map(str, self.taps)),
             "feed-forward width": str(self.draft.config.layer.intermediate),
             "key/value heads": str(self.draft.config.layer.kv_heads),
-            "draft vocabulary": "the target's" if kept is None else f"the {kept} most frequent tokens of the text",
+            "draft vocabulary": self.counts.describe(),
         }
 
     def _fused(self, features: Features) -> torch.Tensor:

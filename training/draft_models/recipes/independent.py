@@ -22,6 +22,7 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.models.parts import head_of, stack_of
 from common.protocol.errors import MisuseError
+from training.draft_models.exact_text import figure
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.recipe import (
@@ -91,7 +92,7 @@ class IndependentRecipe:
         return {
             "layers": str(config.num_hidden_layers),
             "hidden size": str(config.hidden_size),
-            "losses": f"1 forward KL, {self._token_weight:g} cross-entropy",
+            "losses": f"1 forward KL, {figure(self._token_weight)} cross-entropy",
         }
 
     def _drafter(self) -> Drafter:

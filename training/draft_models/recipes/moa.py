@@ -25,6 +25,7 @@ from common.drafters.moa import MoaNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
+from training.draft_models.exact_text import percent
 from training.draft_models.features import FrozenTarget
 from training.draft_models.held_out_rounds import answer_all
 from training.draft_models.lags import PUBLISHED, LagSettings, Received, causal, draw_received, lag_settings
@@ -40,7 +41,7 @@ from training.draft_models.recipe import (
     Tuning,
 )
 from training.draft_models.recipes.moa_sizes import default_size, moa_config, warm_start, with_codec
-from training.draft_models.recipes.moa_start import start_from, started_config
+from training.draft_models.recipes.moa_start import described_start, start_from, started_config
 from training.draft_models.straight_through import as_sent
 from training.draft_models.tail_forward import TwoSources, frozen_tail, through_tail
 from training.draft_models.token_counts import TokenCounts
@@ -91,11 +92,12 @@ class MoaRecipe:
         self.counts = TokenCounts(target.config.vocab_size, draft_vocabulary, target.end_tokens)
         self.module = nn.ModuleDict({"lsa": self.lsa, "drafts": halves, "counts": self.counts})
         self._target = target
-        self._start = start
         self._published = published
         self._weights = PUBLISHED_WEIGHTS if published else MoaLossWeights()
         self._tails = {depth: frozen_tail(target, depth) for depth in depths}
+        self._origin = "random weights" if published else "the target's layers"
         if start is not None:
+            self._origin = described_start(start)
             start_from(start, self.lsa, self.drafts)
         elif not published:
             for depth, draft in self.drafts.items():
@@ -175,16 +177,13 @@ class MoaRecipe:
             "form": "as published" if self._published else "ours",
             "target layers N": ", ".join(map(str, self.drafts)),
             "feed-forward parts": f"{self.config.sa.intermediate:,} wide for each N",
-            "starts from": self._origin(),
-            "states": f"{self.config.mixer}, {self.config.sent_width} numbers in {self.config.sent_dtype}",
-            "samples that lack a span of state": f"{self._lags.missing:.0%}",
-            "samples whose state stops for good": f"{self._lags.alone:.0%}",
+            "starts from": self._origin,
+            "draft vocabulary": self.counts.describe(),
+            "states": f"{self.config.mixer}, {self.config.sent_width} numbers in {self.config.sent_dtype}"
+            + ("" if self.config.codec is None else ", a learnt codec"),
+            "samples that lack a span of state": percent(self._lags.missing),
+            "samples whose state stops for good": percent(self._lags.alone),
         }
-
-    def _origin(self) -> str:
-        if self._start is not None:
-            return f"the draft {self._start.name}"
-        return "random weights" if self._published else "the target's layers"
 
     def _drafter(self, depth: int) -> Drafter:
         target, request, kept = self._target, StateRequest("trained", layers=depth), self.counts.kept()

@@ -5,6 +5,8 @@ What may live here: copying weights between drafts of this kind. It may not know
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,8 @@ from torch import nn
 from common.draft_models.directory import check_fingerprint
 from common.draft_models.lsa import CodedMixer, StateMixer
 from common.draft_models.moa import MoaConfig, MoaDraft, load_lsa, load_moa, read_moa_config
+from common.models.fingerprint import describe_tensors
+from common.models.source import WEIGHTS
 from common.protocol.errors import MisuseError
 
 # Shape letters: W state width, E hidden size, C width of the codec.
@@ -29,6 +33,12 @@ def started_config(directory: Path, fingerprint: str, depths: Sequence[int] | No
     if config.codec is not None:
         raise MisuseError(f"the draft in {directory} has a learnt codec already; name one without")
     return config if depths is None else replace(config, depths=tuple(depths))
+
+
+def described_start(directory: Path) -> str:
+    """The draft's name, and a checksum that another one of that name has not."""
+    tensors = json.dumps(describe_tensors(directory / WEIGHTS), sort_keys=True)
+    return f"the draft {directory.resolve().name}, {hashlib.sha256(tensors.encode()).hexdigest()[:12]}"
 
 
 @torch.no_grad()

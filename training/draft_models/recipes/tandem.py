@@ -6,6 +6,7 @@ What may live here: the sizes, the forward and the saving of this kind. It may n
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -56,6 +57,9 @@ class TandemRecipe(DecoderRecipe):
 
     def exporter(self) -> StateExporter:
         return FusedExporter(cast(StateFuse, self.copied(self.fuse)), self.draft.config.taps)
+
+    def describe(self) -> Mapping[str, str]:
+        return {**super().describe(), "states": f"{self.draft.config.state_width} numbers"}
 
     def save(self, out: Path) -> None:
         draft, fuse = copy.deepcopy(self.draft).bfloat16(), copy.deepcopy(self.fuse).bfloat16()

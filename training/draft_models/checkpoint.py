@@ -6,7 +6,6 @@ What may live here: the work folder's files. It may not know recipes or what the
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from common.atomic import atomic_file
 from common.protocol.errors import MisuseError
+from training.writing import BEGUN_AGAIN, CONTINUED, written
+
+VERSION = 2
+"""Of what is stored of a run's settings; another version of Outrider may store others."""
 
 
 @dataclass
@@ -49,17 +53,26 @@ class WorkFolder:
     def stored(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
         """The stored settings; None where the run has not begun.
 
-        Raises `MisuseError` where a value differs from that in `settings`, or the file is broken.
+        Raises `MisuseError` where a value differs from that in `settings`, another version of Outrider began the run,
+        or the file is broken.
         """
         if not self.settings.exists():
             return None
         try:
-            found: dict[str, Any] = json.loads(self.settings.read_text(encoding="utf-8"))
-            differing = [name for name, value in settings.items() if found[name] != json.loads(json.dumps(value))]
-        except (ValueError, KeyError, TypeError) as error:
-            raise MisuseError(f"{self.settings} is broken: remove {self.path} and start again") from error
+            found = json.loads(self.settings.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise MisuseError(f"{self.settings} is broken: remove {self.path} and start again")
+        if found.get("version") != VERSION:
+            raise MisuseError(
+                f"another version of Outrider began the run in {self.path}, so that its settings cannot be compared: "
+                "choose another --out, or remove it and start again"
+            )
+        before, now = _flat(found), _flat(json.loads(json.dumps(settings)))
+        differing = [name for name, value in now.items() if before.get(name) != value]
         if differing:
-            shown = "; ".join(f"{name}: {found[name]}, now {settings[name]}" for name in differing)
+            shown = "; ".join(f"{name}: {before.get(name)}, now {now[name]}" for name in differing)
             raise MisuseError(
                 f"the run in {self.path} has other settings ({shown}): pass the same, or choose another --out"
             )
@@ -67,10 +80,11 @@ class WorkFolder:
 
     def store(self, settings: Mapping[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        replace_file(self.settings, json.dumps(settings, indent=2).encode())
+        with written(self.settings, BEGUN_AGAIN), atomic_file(self.settings) as file:
+            file.write(json.dumps({"version": VERSION, **settings}, indent=2).encode())
 
     def write_log(self, entry: Mapping[str, Any]) -> None:
-        with self.log.open("a", encoding="utf-8") as file:
+        with written(self.log, CONTINUED), self.log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
     def rewind_log(self, step: int) -> None:
@@ -78,15 +92,15 @@ class WorkFolder:
         if self.log.exists():
             lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-            replace_file(self.log, "".join(kept).encode())
+            with written(self.log, CONTINUED), atomic_file(self.log) as file:
+                file.write("".join(kept).encode())
 
     def save(self, module: nn.Module, optimizer: torch.optim.Optimizer, progress: RunProgress) -> None:
         """Write the checkpoint so that a crash leaves either the old one or the new one."""
         self.path.mkdir(parents=True, exist_ok=True)
         state = {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "progress": asdict(progress)}
-        partial = self.checkpoint.with_suffix(".partial")
-        torch.save(state, partial)
-        os.replace(partial, self.checkpoint)
+        with written(self.checkpoint, CONTINUED), atomic_file(self.checkpoint) as file:
+            torch.save(state, file)
 
     def restore(self, module: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> RunProgress:
         """Loads the newest state into both and returns its progress; a new one where there is no checkpoint.
@@ -118,7 +132,9 @@ def check_writable(folder: Path) -> None:
         raise MisuseError(f"{folder} cannot be written: {error.strerror}; choose another --out") from error
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """With the content of mappings in place of them."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found.update(value if isinstance(value, Mapping) else {name: value})
+    return found

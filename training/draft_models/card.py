@@ -19,13 +19,16 @@ from training.draft_models.recipe import Evaluation
 class CardFacts:
     """The content of a card.
 
-    data: file name and sha256 of each file. counts: sentences on the data. settings: further rows by name. prompts,
-    new_tokens: how the accept length was measured.
+    fingerprint: of the target that the draft model fits. new_target: the folder of that one, where it was trained along
+    from `target`; empty where it is `target`. data: file name and sha256 of each file. counts: sentences on the data.
+    settings: further rows by name. unmeasured: why there is no `measured`. prompts, new_tokens: how the accept length
+    was measured; learned_prompts: of these, those that were learned from.
     """
 
     kind: str
     target: str
     fingerprint: str
+    new_target: str
     parameters: int
     data: Sequence[tuple[str, str]]
     counts: Sequence[str]
@@ -33,7 +36,9 @@ class CardFacts:
     progress: RunProgress
     settings: Mapping[str, str]
     measured: Evaluation | None
+    unmeasured: str
     prompts: int
+    learned_prompts: int
     new_tokens: int
     command: Sequence[str]
 
@@ -67,7 +72,7 @@ def card(facts: CardFacts) -> str:
                 # JSON is YAML, quoting included.
                 "---\n" + "\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items()) + "\n---",
                 f"# A `{facts.kind}` draft for {facts.target}",
-                "It proposes tokens to this one target, known by the fingerprint above, and is of no use to another.",
+                fitting(facts),
                 "## Training\n\n" + table(("", ""), rows.items()),
                 *([f"```\n{shown(facts.command)}\n```"] if facts.command else []),
                 "## Data\n\n" + table(("file", "sha256"), facts.data),
@@ -79,16 +84,27 @@ def card(facts: CardFacts) -> str:
     )
 
 
+def fitting(facts: CardFacts) -> str:
+    if facts.new_target:
+        return (
+            f"It proposes tokens to the target in `{facts.new_target}` in this folder, known by the fingerprint above, "
+            f"which was trained from {facts.target} along with it. It is of no use to another, {facts.target} included."
+        )
+    return "It proposes tokens to this one target, known by the fingerprint above, and is of no use to another."
+
+
 def measured(facts: CardFacts) -> str:
     if facts.measured is None:
-        return "Nothing: there was too little data to hold any out."
+        return f"Nothing: {facts.unmeasured}."
     lengths = facts.measured.by_depth
     by_depth = {f"n={depth}": length for depth, length in lengths.items()} if len(lengths) > 1 else {}
     rows = {"accept length": facts.measured.accept_length, **by_depth, **facts.measured.details}
     during = ", ".join(f"{value:.2f} after {step:,}" for step, value in facts.progress.accepted)
     return (
         f"On {counted(facts.prompts, 'held-out prompt')}, at most {facts.new_tokens} new tokens each, greedy; "
-        "accept length is committed tokens per pass of the target, bonus token included.\n\n"
+        "accept length is committed tokens per pass of the target, bonus token included."
+        + (f" {facts.learned_prompts} of them were learned from too." if facts.learned_prompts else "")
+        + "\n\n"
         + table(("", ""), [(name, f"{value:.3f}") for name, value in rows.items()])
         + (f"\n\nOn fewer and shorter ones during training, by steps: {during}." if during else "")
     )

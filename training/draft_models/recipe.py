@@ -191,10 +191,12 @@ class Recipe(Protocol):
         """
         ...
 
-    def save(self, out: Path) -> None:
+    def save(self, out: Path) -> Path | None:
         """Write the finished draft directory, as `common.draft_models.directory` defines it, into the existing `out`.
 
-        The loop writes the model card beside it. Called again for an existing directory, it writes it anew.
+        Returns the directory of the target that the draft model fits where that is a new one, trained along with it;
+        else it fits the given one. The loop writes the model card beside it. Called again for an existing directory, it
+        writes it anew.
         """
         ...
 

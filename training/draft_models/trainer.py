@@ -7,9 +7,8 @@ any step works.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,34 @@ from typing import Any
 import torch
 
 from common.counted import counted
-from common.draft_models.measured_acceptance import (
-    LONG_LEVELS,
-    LONG_NODES,
-    MeasuredAcceptance,
-    write_measured_acceptance,
-)
+from common.draft_models.measured_acceptance import write_measured_acceptance
+from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
 from training.draft_models.batches import SampleBatches
 from training.draft_models.card import CardFacts, write_card
 from training.draft_models.checkpoint import RunProgress, WorkFolder, check_writable
 from training.draft_models.data import Data, DataSettings, held_out_prompts, load_data
+from training.draft_models.exact_text import figure
 from training.draft_models.features import FrozenTarget, features, load_target
 from training.draft_models.loop import LoopSettings, RunPlan, Trainer, memory_needed_for
-from training.draft_models.recipe import Evaluation, Recipe, RoundsSize
+from training.draft_models.measurements import (
+    AT_THE_END,
+    DURING,
+    LONG,
+    MEASUREMENTS,
+    ONE_LEVEL,
+    MeasurementSize,
+    within,
+    worth,
+)
+from training.draft_models.progress_log import ProgressLog
+from training.draft_models.recipe import Evaluation, Recipe
 from training.draft_models.records import Record, read_records
 from training.draft_models.regenerate import Regeneration
+from training.draft_models.sources import Sources, count_learned, read_sources
 from training.draft_models.workers import Workers, gather_workers
 from training.progress import TrainingBar
+from training.writing import CONTINUED, written
 
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 """The values of `--dtype`, and the dtype of the losses with each; trained weights stay in float32."""
@@ -46,25 +55,8 @@ EPOCHS = 4
 FEWEST_STEPS = 500
 """The default length without `--steps` or `--minutes`: so many epochs, and at least so many steps."""
 
-MEASUREMENTS = 10
 FEWEST_BETWEEN = 25
-MEASURED_SHARE = 0.2
-"""The number of measurements in a run, the fewest steps between two, and with `--minutes` about the largest share of
-the
-time that they take."""
-
-
-@dataclass(frozen=True)
-class MeasurementSize:
-    """The number of prompts that are answered in such rounds."""
-
-    prompts: int
-    rounds: RoundsSize
-
-
-DURING, AT_THE_END = MeasurementSize(8, RoundsSize(48)), MeasurementSize(32, RoundsSize(128))
-ONE_LEVEL = replace(AT_THE_END, rounds=replace(AT_THE_END.rounds, levels=1))
-LONG = replace(AT_THE_END, rounds=replace(AT_THE_END.rounds, levels=LONG_LEVELS, nodes=LONG_NODES))
+"""The fewest steps between two measurements."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +108,7 @@ def _train(
     show("reading the data")
     records = read_records(settings.data, answers_needed=not settings.regenerate)
     held_out = read_records([settings.held_out], answers_needed=False) if settings.held_out else None
+    sources = read_sources(settings.data, settings.held_out)
     dtype = settings.dtype or ("bfloat16" if workers.device.type == "cuda" else "float32")
     target = load_target(settings.target, workers.device, dtype)
     settings = complete(settings, target, dtype)
@@ -127,9 +120,9 @@ def _train(
 
     data = load(settings, target, records, held_out, folder, workers, show)
     del records, held_out  # as large as the samples, and not read again
-    for sentence in data.counts.sentences(int(settings.max_length or 0)):
+    ready = TrainingRun(settings, target, recipe, sources, data, folder, workers)
+    for sentence in (*data.counts.sentences(int(settings.max_length or 0)), *ready.warnings()):
         show(sentence)
-    ready = TrainingRun(settings, target, recipe, data, folder, workers)
     plan = ready.plan(show)
     show(f"training {count_trained(recipe):,} parameters for {counted(plan.steps, 'step')}")
     progress = ready.trainer.run(plan, folder, ProgressLog(bar, folder, workers.count))
@@ -217,6 +210,7 @@ class TrainingRun:
     settings: TrainSettings
     target: FrozenTarget
     recipe: Recipe
+    sources: Sources
     data: Data
     folder: WorkFolder
     workers: Workers
@@ -258,14 +252,14 @@ class TrainingRun:
         return plan
 
     def identity(self) -> dict[str, Any]:
-        """The settings that a resumed run may not change."""
+        """The settings that a resumed run may not change; other ones take another `VERSION` in `checkpoint`."""
         settings = self.settings
         return {
             "kind": self.recipe.kind,
             "options": dict(self.recipe.describe()),
             "target": self.target.fingerprint,
-            "data": [list(entry) for entry in self.sources()],
-            "held_out": str(settings.held_out.name) if settings.held_out else None,
+            "data": self.sources.data,
+            "held out": self.sources.held_out,
             "seed": settings.seed,
             "steps": settings.steps,
             "minutes": settings.minutes,
@@ -278,8 +272,41 @@ class TrainingRun:
             "processes": self.workers.count,
         }
 
-    def sources(self) -> list[tuple[str, str]]:
-        return [(path.name, sha256(path)) for path in self.settings.data]
+    def warnings(self) -> list[str]:
+        """What the data do not give, though it was asked for."""
+        said = []
+        if self.settings.regenerate and not self.data.counts.conversations:
+            said.append("--regenerate has no effect: plain text holds no questions for the target to answer")
+        if reason := self.unmeasured():
+            said.append(f"no accept length will be measured: {reason}")
+        elif learned := self.learned_prompts():
+            said.append(f"{counted(learned, 'held-out prompt')} will be learned from too")
+        return said
+
+    def answers(self) -> str:
+        """Whose answers are learned, as a row of the card."""
+        own = "the target's own" if self.settings.regenerate else "the data's"
+        counts = self.data.counts
+        if not counts.conversations:
+            return "none: plain text"
+        return f"{own}, and plain text as it is" if counts.windows else own
+
+    def unmeasured(self) -> str:
+        """Why the finished draft model cannot be measured; empty where it can be."""
+        if self.prompts(AT_THE_END):
+            return ""
+        if self.data.prompts:
+            size = AT_THE_END.rounds
+            return (
+                f"no held-out prompt leaves room for {size.new_tokens} tokens of answer and a tree of {size.nodes} in "
+                f"the target's context of {self.target.context:,} tokens"
+            )
+        if self.sources.held_out or self.data.counts.held_out:
+            return "the chat template refuses all held-out prompts"
+        return "there was too little data to hold any out"
+
+    def learned_prompts(self) -> int:
+        return count_learned(self.prompts(AT_THE_END), self.data.samples)
 
     def prompts(self, measured: MeasurementSize) -> list[list[int]]:
         """The first held-out prompts that leave room for an answer and a tree behind it."""
@@ -306,30 +333,46 @@ class TrainingRun:
     def finish(self, progress: RunProgress) -> Evaluation | None:
         """Measures the finished draft model, writes it and its card, and removes the checkpoint."""
         measured, one_level, long = map(self.measure, (AT_THE_END, ONE_LEVEL, LONG))
+        self.recipe.module.eval()
+        with written(f"the draft in {self.settings.out}", CONTINUED):
+            self.write(progress, measured, one_level, long)
+        self.folder.checkpoint.unlink(missing_ok=True)
+        return measured
+
+    def write(
+        self,
+        progress: RunProgress,
+        measured: Evaluation | None,
+        one_level: Evaluation | None,
+        long: Evaluation | None,
+    ) -> None:
+        """Writes the draft model, its accept lengths and its card."""
         out, settings = self.settings.out, self.settings
         out.mkdir(parents=True, exist_ok=True)
-        self.recipe.module.eval()
-        self.recipe.save(out)
+        new_target = self.recipe.save(out)
         facts = CardFacts(
             kind=self.recipe.kind,
             target=self.target.name,
-            fingerprint=self.target.fingerprint,
+            fingerprint=self.target.fingerprint if new_target is None else fingerprint(new_target),
+            new_target="" if new_target is None else new_target.name,
             parameters=count_trained(self.recipe),
-            data=self.sources(),
+            data=self.sources.data,
             counts=self.data.counts.sentences(int(settings.max_length or 0)),
             seed=settings.seed,
             progress=progress,
             settings={
                 **self.recipe.describe(),
-                "answers": "the target's own" if settings.regenerate else "the data's",
-                "peak learning rate": f"{self.recipe.tuning.rate:g}",
+                "answers": self.answers(),
+                "peak learning rate": figure(self.recipe.tuning.rate),
                 "batch": f"{settings.batch_tokens:,} tokens, {settings.accumulate} accumulated, "
                 f"{counted(self.workers.count, 'process')}",
                 "longest sample": f"{settings.max_length:,} tokens",
                 "computed in": f"{settings.dtype} on {device_name(self.workers.device)}",
             },
             measured=measured,
+            unmeasured=self.unmeasured(),
             prompts=len(self.prompts(AT_THE_END)),
+            learned_prompts=self.learned_prompts(),
             new_tokens=AT_THE_END.rounds.new_tokens,
             command=settings.command,
         )
@@ -338,51 +381,6 @@ class TrainingRun:
                 out, {depth: worth(depth, measured, one_level, long) for depth in measured.answers}
             )
         write_card(facts, out)
-        self.folder.checkpoint.unlink(missing_ok=True)
-        return measured
-
-
-@dataclass
-class ProgressLog:
-    """Shows the progress and writes it to the log file."""
-
-    bar: TrainingBar
-    folder: WorkFolder
-    workers: int
-    rewound: bool = False
-
-    def report(self, progress: RunProgress, steps: int, rate: float, metrics: Mapping[str, float]) -> None:
-        if not self.rewound:
-            self.folder.rewind_log(progress.step - 1)
-            self.rewound = True
-        accepted = progress.accepted[-1] if progress.accepted else None
-        entry = {"step": progress.step, "rate": rate, "tokens": progress.tokens, "seconds": progress.seconds, **metrics}
-        if accepted and accepted[0] == progress.step:
-            entry["accept_length"] = accepted[1]
-        self.folder.write_log(entry)
-        speed = progress.tokens / max(progress.seconds, 1e-9)
-        self.bar.advance(progress.step, steps, progress.loss, speed, accepted[1] if accepted else None)
-
-
-def within(budget_s: float, step_seconds: float, measure_seconds: float) -> tuple[int, int]:
-    """The number of steps and of measurements that fit into `budget_s`, with the last and longer ones."""
-    at_the_end = (AT_THE_END, ONE_LEVEL, LONG)
-    last = sum(each.prompts * each.rounds.new_tokens for each in at_the_end) / (
-        DURING.prompts * DURING.rounds.new_tokens
-    )
-    measurements = MEASUREMENTS
-    if measure_seconds > 0:
-        measurements = min(MEASUREMENTS, max(1, int(MEASURED_SHARE * budget_s / measure_seconds - last)))
-    left = budget_s - (measurements - 1 + last) * measure_seconds
-    return max(1, int(left / step_seconds)), measurements
-
-
-def worth(depth: int, measured: Evaluation, one_level: Evaluation, long: Evaluation | None) -> MeasuredAcceptance:
-    """What is noted of a draft that runs `depth` of the target's layers; `long` is None where the context has no
-    room for such rounds."""
-    answers = () if long is None else long.answers[depth]
-    of_prompts = tuple(each.accept_length for each in answers if each.passes > 1)
-    return MeasuredAcceptance(measured.by_depth[depth], one_level.by_depth[depth], of_prompts)
 
 
 def count_trained(recipe: Recipe) -> int:
@@ -391,8 +389,3 @@ def count_trained(recipe: Recipe) -> int:
 
 def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,12 +5,15 @@ As a program it trains that recipe, so that tests can kill it.
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
+from rich.console import Console
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -69,6 +72,24 @@ class FakeRecipe:
 
     def describe(self) -> Mapping[str, str]:
         return {"width": "narrow"}
+
+
+class Ran:
+    """A run of the fake recipe, what it printed, and its recipe."""
+
+    def __init__(self, settings: TrainSettings, **changes: Any) -> None:
+        self.out = settings.out
+        self.recipe: FakeRecipe | None = None
+        stream = io.StringIO()
+        with TrainingBar(Console(file=stream)) as bar:
+            self.measured = train_draft(settings, lambda target: self.build(target, changes), bar)
+        self.printed = stream.getvalue()
+
+    def build(self, target: FrozenTarget, changes: dict[str, Any]) -> FakeRecipe:
+        self.recipe = FakeRecipe(target)
+        for name, value in changes.items():
+            setattr(self.recipe, name, value)
+        return self.recipe
 
 
 def answered(tokens: int, passes: int) -> RoundsAnswer:

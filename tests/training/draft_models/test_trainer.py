@@ -22,13 +22,14 @@ from common.draft_models.measured_acceptance import (
     read_measured_acceptance,
 )
 from common.protocol.errors import MisuseError, OutriderError
-from tests.training.draft_models.fake_recipe import FakeRecipe, equal, make_inputs, weights
+from tests.training.draft_models.fake_recipe import FakeRecipe, Ran, equal, make_inputs, weights
 from training.draft_models import trainer
 from training.draft_models.checkpoint import WorkFolder
 from training.draft_models.features import FrozenTarget
 from training.draft_models.loop import Trainer
+from training.draft_models.measurements import within
 from training.draft_models.recipe import Batch, Features, LossParts, Moment, RoundsSize
-from training.draft_models.trainer import TrainSettings, train_draft, within
+from training.draft_models.trainer import TrainSettings, train_draft
 from training.progress import TrainingBar
 
 
@@ -46,24 +47,6 @@ def settings(inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.Monk
     before = torch.get_num_threads()
     yield TrainSettings(str(target), (data,), out, steps=6, batch_tokens=256, device="cpu", threads=1, command=command)
     torch.set_num_threads(before)
-
-
-class Ran:
-    """A run of the fake recipe, what it printed, and its recipe."""
-
-    def __init__(self, settings: TrainSettings, **changes: Any) -> None:
-        self.out = settings.out
-        self.recipe: FakeRecipe | None = None
-        stream = io.StringIO()
-        with TrainingBar(Console(file=stream)) as bar:
-            self.measured = train_draft(settings, lambda target: self.build(target, changes), bar)
-        self.printed = stream.getvalue()
-
-    def build(self, target: FrozenTarget, changes: dict[str, Any]) -> FakeRecipe:
-        self.recipe = FakeRecipe(target)
-        for name, value in changes.items():
-            setattr(self.recipe, name, value)
-        return self.recipe
 
 
 def test_a_run_writes_draft_card_and_log(settings: TrainSettings) -> None:

@@ -156,12 +156,14 @@ class MedusaRecipe:
         firsts = {f"head {index + 1}": float(head[0]) for index, head in enumerate(self.accuracies.measured)}
         return Evaluation({0: found}, firsts)
 
-    def save(self, out: Path) -> None:
-        identity = self._target.fingerprint
+    def save(self, out: Path) -> Path | None:
+        identity, new_target = self._target.fingerprint, None
         if self._backbone is not None:
-            save_target(out / TARGET_FOLDER, self._backbone, self._target)
-            identity = fingerprint(out / TARGET_FOLDER)
+            new_target = out / TARGET_FOLDER
+            save_target(new_target, self._backbone, self._target)
+            identity = fingerprint(new_target)
         save_medusa(out, identity, deepcopy(self.draft).to(torch.bfloat16), self.accuracies.table())
+        return new_target
 
     def describe(self) -> Mapping[str, str]:
         config = self.draft.config

@@ -67,7 +67,7 @@ def test_it_learns_and_its_tree_is_calibrated(tmp_path, target, shared_head):
     assert found.details["head 1"] > 0.5
     for name, tensor in weights.items():
         assert torch.equal(recipe.draft.state_dict()[name], tensor)
-    recipe.save(tmp_path)
+    assert recipe.save(tmp_path) is None, "it fits the target that was given"
     read = load_medusa(tmp_path)
     assert read.config.accuracies == recipe.accuracies.table()
     assert read.config.accuracies[0][0] == found.details["head 1"]
@@ -98,7 +98,7 @@ def test_medusa_2_first_leaves_the_target_alone_and_then_trains_it(tmp_path, tar
 
     train(recipe, target, batch, 20, 1e-2)
     measure(recipe, target, PROMPTS, 6)
-    recipe.save(tmp_path)
+    assert recipe.save(tmp_path) == tmp_path / "target"
     made = load_causal_lm(tmp_path / "target")
     for name, tensor in backbone.state_dict().items():
         torch.testing.assert_close(made.state_dict()[name], tensor)

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from common.atomic import atomic_file
 from training.demo.public_data import Turns
 from training.demo.smalltalk import draw_turns
 from training.demo.split import training_instances
 from training.demo.talks.categories import CATEGORIES, training_talks
+from training.writing import BEGUN_AGAIN, written
 
 FOLLOW_UPS = 0.12
 SYSTEM_SHARE = 0.05
@@ -111,11 +113,13 @@ def sample_texts(corpus: Corpus, count: int) -> Iterator[str]:
 
 def write_conversations(out: Path, seed: int, public: Mapping[str, list[Turns]], count: int) -> None:
     """Writes `count` conversations of the mixture, drawn by `seed`; the same call writes the same file, in a folder
-    that is made if need be."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", encoding="utf-8") as file:
-        for conversation in islice(Corpus(seed, dict(public)).conversations(0), count):
-            file.write(json.dumps({"messages": messages(conversation)}, ensure_ascii=False) + "\n")
+    that is made if need be, whole or not at all."""
+    with written(out, BEGUN_AGAIN):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(out) as file:
+            for conversation in islice(Corpus(seed, dict(public)).conversations(0), count):
+                line = json.dumps({"messages": messages(conversation)}, ensure_ascii=False) + "\n"
+                file.write(line.encode())
 
 
 def messages(conversation: CorpusConversation) -> list[dict[str, str]]:

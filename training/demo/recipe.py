@@ -6,11 +6,12 @@ print, parse arguments or know how a stage works inside.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from common.atomic import atomic_file, atomic_folder
 from common.protocol.errors import MisuseError
 from training.demo.architecture import CONTEXT, SHAPES, Shape, new_model
 from training.demo.batching import ROW_LENGTHS, ConversationBatch, CorpusBatches
@@ -25,10 +27,11 @@ from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
 from training.demo.evaluate import Scores, evaluate
 from training.demo.prompts import write_prompts
-from training.demo.public_data import load_public
+from training.demo.public_data import SOURCES, load_public
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import load_tokenizer, train_tokenizer
 from training.demo.training_loop import TargetLoopSettings, TargetProgress, run
+from training.writing import BEGUN_AGAIN, CONTINUED, written
 
 TOKENIZER_CONVERSATIONS = 20_000
 
@@ -39,7 +42,8 @@ class RecipeError(MisuseError):
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What a run depends on. `tokens` are those to train on; `warm` says that it continues from given weights."""
+    """What a run depends on. `tokens` are those to train on; `warm` says that it continues from given weights. `files`:
+    the sha256 of each file that it reads, by name."""
 
     seed: int
     tokens: int
@@ -48,6 +52,7 @@ class DemoSettings:
     judged: int = 200
     shape: str = "shipped"
     seconds: float = math.inf
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def loop(self) -> TargetLoopSettings:
         """A fresh start takes the higher rates; weights that are trained already would lose more than they gain."""
@@ -89,16 +94,37 @@ class WorkPaths:
 
 
 def open_work(out: Path, settings: DemoSettings, resume: bool) -> WorkPaths:
-    """The work folder under `out`. Raises `RecipeError` where a run would be overwritten or resumed differently."""
+    """The work folder under `out`. Raises `RecipeError` where a run would be overwritten, resumed differently or
+    resumed without having begun."""
     work = WorkPaths(out / "work")
-    if work.folder.exists():
-        if not resume:
-            raise RecipeError(f"{work.folder} holds an earlier run: add --resume, or choose another --out")
-        if work.settings.exists() and json.loads(work.settings.read_text(encoding="utf-8")) != settings.fixed():
-            raise RecipeError(f"{work.folder} was started with other settings: resume it with the same options")
-    work.folder.mkdir(parents=True, exist_ok=True)
-    work.settings.write_text(json.dumps(settings.fixed()), encoding="utf-8")
+    if resume:
+        check_begun(work, settings)
+    elif work.folder.exists():
+        advice = "add --resume" if work.settings.exists() else "remove it, as it has nothing for --resume"
+        raise RecipeError(f"{work.folder} holds an earlier run: {advice}, or choose another --out")
+    with written(work.folder, BEGUN_AGAIN):
+        work.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(work.settings) as file:
+            file.write(json.dumps(settings.fixed()).encode())
     return work
+
+
+def check_begun(work: WorkPaths, settings: DemoSettings) -> None:
+    """Raises `RecipeError` where there is no run with these settings."""
+    if not work.settings.exists():
+        advice = "remove it, and" if work.folder.exists() else "name the right --out, or"
+        raise RecipeError(f"there is no run in {work.folder} to continue: {advice} leave out --resume")
+    try:
+        found = json.loads(work.settings.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RecipeError(f"{work.settings} is broken: remove {work.folder} and start again") from error
+    if not isinstance(found, dict) or found.keys() != settings.fixed().keys():
+        raise RecipeError(
+            f"{work.folder} holds other settings, those of another version of Outrider: choose another --out, or "
+            "remove it and start again"
+        )
+    if found != settings.fixed():
+        raise RecipeError(f"{work.folder} was started with other settings: resume it with the same options")
 
 
 def train_demo(
@@ -115,7 +141,7 @@ def train_demo(
     With `warm_start`, a target folder of an earlier run, its tokenizer and weights are where this run begins.
     """
     public = load_public(data) if data is not None else {}
-    work = open_work(out, settings, resume)
+    work = open_work(out, replace(settings, files=checksums(data, warm_start)), resume)
     corpus = Corpus(settings.seed, public)
     watcher.stage("tokenizer")
     tokenizer = load_tokenizer(warm_start) if warm_start is not None else the_tokenizer(work, corpus)
@@ -126,16 +152,31 @@ def train_demo(
     target, _ = load_model(out / "target")
     torch.nn.Module.to(target, device)
     scores = evaluate(target, tokenizer, settings.judged, watcher.stage)
-    write_prompts(out / "prompts.jsonl")
     card = target_card(trained, scores, corpus.seed, list(public))
-    (out / "target" / "README.md").write_text(card, encoding="utf-8")
+    with written(out, CONTINUED):
+        write_prompts(out / "prompts.jsonl")
+        (out / "target" / "README.md").write_text(card, encoding="utf-8")
     return scores
+
+
+def checksums(data: Path | None, warm_start: Path | None) -> dict[str, str]:
+    """The sha256, by name, of each file of the public text, and of the weights to begin from with their tokenizer."""
+    files = [(source.file, data / source.file) for source in SOURCES] if data is not None else []
+    if warm_start is not None:
+        files += [(name, warm_start / name) for name in ("model.safetensors", "tokenizer.json")]
+    found = {}
+    for name, path in files:
+        if path.is_file():
+            with path.open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def the_tokenizer(work: WorkPaths, corpus: Corpus) -> PreTrainedTokenizerFast:
     if not work.tokenizer.exists():
         texts = sample_texts(corpus, TOKENIZER_CONVERSATIONS)
-        train_tokenizer(texts, CONTEXT).save_pretrained(work.tokenizer)
+        with written(work.tokenizer, CONTINUED), atomic_folder(work.tokenizer) as folder:
+            train_tokenizer(texts, CONTEXT).save_pretrained(folder)
     return load_tokenizer(work.tokenizer)
 
 
@@ -161,7 +202,8 @@ def train_target(
     )
     saved = new_model(shape, feed.tokenizer, feed.corpus.seed)
     saved.load_state_dict({name: weight.cpu() for name, weight in model.state_dict().items()})
-    save_model(saved, feed.tokenizer, out / "target")
+    with written(out / "target", CONTINUED):
+        save_model(saved, feed.tokenizer, out / "target")
     earlier = recipe_of(read_card(warm_start)) if warm_start is not None else ""
     size = sum(parameter.numel() for parameter in saved.parameters())
     return Trained(size, loop, progress, earlier, device, shape.batch_tokens)

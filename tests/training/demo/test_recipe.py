@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from training.demo import recipe
 from training.demo.architecture import Shape, new_model
 from training.demo.batching import CorpusBatches
 from training.demo.corpus import Corpus, sample_texts
-from training.demo.recipe import DemoSettings, RecipeError, Watcher, open_work, train_target
+from training.demo.public_data import SOURCES
+from training.demo.recipe import DemoSettings, RecipeError, Watcher, checksums, open_work, train_target
 from training.demo.shipping import load_model, save_model
 from training.demo.tokenizer import train_tokenizer
 from training.demo.training_loop import TargetLoopSettings
@@ -57,6 +59,31 @@ def test_a_warm_run_is_not_resumed_as_a_cold_one_but_any_may_be_longer(tmp_path:
     with pytest.raises(RecipeError, match="other settings"):
         open_work(tmp_path, DemoSettings(1, 2, False, warm=False), resume=True)
     assert open_work(tmp_path, DemoSettings(1, 3, False, warm=True), resume=True).checkpoint.parent.is_dir()
+
+
+def test_what_a_run_reads_may_not_change(tmp_path: Path) -> None:
+    data, warm = tmp_path / "data", tmp_path / "warm"
+    for path in (*(data / source.file for source in SOURCES), warm / "model.safetensors", warm / "tokenizer.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("one")
+    begun = DemoSettings(1, 2, True, warm=True, files=checksums(data, warm))
+    open_work(tmp_path, begun, resume=False)
+    open_work(tmp_path, replace(begun, tokens=3, files=checksums(data, warm)), resume=True)
+    for path in (data / SOURCES[0].file, warm / "model.safetensors", warm / "tokenizer.json"):
+        path.write_text("other")
+        with pytest.raises(RecipeError, match="was started with other settings"):
+            open_work(tmp_path, replace(begun, files=checksums(data, warm)), resume=True)
+        path.write_text("one")
+    assert checksums(None, None) == {}
+
+
+def test_a_run_of_another_version_is_told_from_a_broken_one(tmp_path: Path) -> None:
+    settings = DemoSettings(1, 2, False)
+    work = open_work(tmp_path, settings, resume=False)
+    for stored, said in (('{"seed": 1}', "another version"), ("[]", "another version"), ("{", "is broken")):
+        work.settings.write_text(stored)
+        with pytest.raises(RecipeError, match=said):
+            open_work(tmp_path, settings, resume=True)
 
 
 def test_a_missing_card_has_no_recipe(tmp_path: Path) -> None:

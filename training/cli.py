@@ -15,8 +15,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from common.programs.command_line import Version, new_app, run
+from common.programs.interruption import interrupted_with
 from common.protocol.errors import MisuseError
 from training.draft_models.commands import add_draft_commands
+from training.interrupted import what_goes_on
 from training.number_options import check_numbers
 
 app = new_app(
@@ -83,13 +85,14 @@ def demo(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from common.models.placement import parse_device
     from training.demo.architecture import SHAPES
-    from training.demo.recipe import DemoSettings, Watcher, train_demo
+    from training.demo.recipe import DemoSettings, Watcher, WorkPaths, train_demo
     from training.progress import TrainingBar
 
     parse_device(device)
     if shape not in SHAPES:
         raise MisuseError(f"there is no shape '{shape}': choose from {', '.join(SHAPES)}")
-    with TrainingBar() as bar:
+    settings_kept = WorkPaths(out / "work").settings
+    with interrupted_with(lambda: what_goes_on(settings_kept.exists(), resume)), TrainingBar() as bar:
         watcher = Watcher(
             bar.stage,
             lambda now, wanted: bar.advance(now.tokens, wanted, now.loss, now.tokens / max(now.seconds, 1e-9)),
@@ -142,13 +145,14 @@ def demo_data(
     from training.demo.corpus import write_conversations
     from training.demo.public_data import load_public
 
-    write_conversations(out, seed, load_public(data) if data is not None else {}, count)
+    with interrupted_with(lambda: "interrupted; nothing is written, and the same command begins again"):
+        write_conversations(out, seed, load_public(data) if data is not None else {}, count)
     typer.echo(f"{out}: {count:,} conversations")
 
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    run(app, "outrider-train", interrupted="interrupted; the same command with --resume continues")
+    run(app, "outrider-train", interrupted="interrupted")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from common.programs.debugging import is_debugging, show_traceback
-from common.programs.interruption import INTERRUPTED, let_sigterm_end_the_first_process
+from common.programs.interruption import INTERRUPTED, Interruption, let_sigterm_end_the_first_process
 from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.programs.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
@@ -55,7 +55,8 @@ def new_app(about: str, epilog: str | None = None, **settings: Any) -> typer.Typ
 
 
 def run(app: typer.Typer, name: str, interrupted: str = "") -> NoReturn:
-    """Runs the command line of the program `name` and exits; `interrupted` is printed after Ctrl-C."""
+    """Runs the command line of the program `name` and exits; `interrupted` is printed after Ctrl-C, unless an
+    `Interruption` says more."""
     try:
         _run(app, name, interrupted)
     except SystemExit as ended:
@@ -95,6 +96,8 @@ def _run(app: typer.Typer, name: str, interrupted: str) -> NoReturn:
         exit_with(name, str(misuse), MISUSE)
     except (OutriderError, OSError) as failure:
         exit_with(name, str(failure), FAILURE)
+    except Interruption as interruption:
+        exit_with(name, str(interruption), INTERRUPTED)
     except typer.Abort:
         code = INTERRUPTED
     except MemoryError:

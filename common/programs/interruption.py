@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM while there is nothing to save or shut down: the program ends at once.
+"""Ctrl-C and SIGTERM: while there is nothing to save or shut down the program ends at once, and where there is, a
+sentence says what can be done next.
 
 After Ctrl-C Python itself would end only once the running import returns, and asyncio only when the event loop runs
 again. SIGTERM needs no help, but in the first process of a container. This module is imported before anything slow, so
@@ -21,6 +22,19 @@ TERMINATED = 143
 
 _FIRST_PROCESS = 1
 _CLEAN_LINE = "\r\x1b[K\x1b[?25h"  # clears the line and shows the cursor
+
+
+class Interruption(Exception):  # noqa: N818 - it is no error
+    """Ctrl-C, where its text says what can be done next. A program that ends by it shows that sentence."""
+
+
+@contextmanager
+def interrupted_with(sentence: Callable[[], str]) -> Iterator[None]:
+    """Turns Ctrl-C in the block into an `Interruption` with the sentence of that moment."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise Interruption(sentence()) from interrupt
 
 
 @contextmanager

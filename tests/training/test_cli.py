@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from training import cli
+from training.demo import corpus, recipe
 
 
 @pytest.fixture
@@ -26,6 +27,20 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         assert said.count("\n") == 0
         assert "Traceback" not in printed.err
         return said
+
+    return run
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """A function that runs a command which is interrupted, and gives what it says."""
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["outrider-train", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        assert stopped.value.code == 130
+        return capsys.readouterr().err
 
     return run
 
@@ -86,6 +101,16 @@ def test_an_earlier_run_is_not_overwritten(refused, tmp_path: Path) -> None:
     assert "--resume" in refused("demo", "--out", str(tmp_path))
 
 
+def test_what_has_not_begun_is_not_resumed(refused, tmp_path: Path) -> None:
+    out = tmp_path / "typo"
+    assert "there is no run in" in (said := refused("demo", "--out", str(out), "--resume"))
+    assert said.endswith("name the right --out, or leave out --resume")
+    assert not out.exists()
+    (out / "work").mkdir(parents=True)
+    said = refused("demo", "--out", str(out), "--resume")
+    assert said.endswith("work to continue: remove it, and leave out --resume")
+
+
 def test_resuming_with_other_settings_is_refused(refused, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "settings.json").write_text("{}")
@@ -99,6 +124,44 @@ def test_an_output_file_is_refused(refused, tmp_path: Path) -> None:
 
 def test_evaluation_names_missing_models(refused, tmp_path: Path) -> None:
     assert "lacks target" in refused("evaluate-demo", "--models", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("stored", "options", "said"),
+    [
+        (False, (), "interrupted before the first step; the same command begins again"),
+        (True, (), "interrupted; the same command with --resume continues"),
+        (True, ("--resume",), "interrupted; the same command continues"),
+    ],
+)
+def test_ctrl_c_says_how_the_demo_goes_on(
+    interrupted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bool, options: tuple[str, ...], said: str
+) -> None:
+    def train(out: Path, *_: object) -> None:
+        if stored:
+            (out / "work").mkdir(parents=True)
+            (out / "work" / "settings.json").write_text("{}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recipe, "train_demo", train)
+    assert interrupted("demo", "--out", str(tmp_path / "out"), *options) == f"outrider-train: {said}\n"
+
+
+def test_an_interrupted_file_of_the_demos_text_is_not_there(
+    interrupted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, written = corpus.messages, []
+
+    def messages(conversation: corpus.CorpusConversation) -> list[dict[str, str]]:
+        written.append(conversation)
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        return plain(conversation)
+
+    monkeypatch.setattr(corpus, "messages", messages)
+    said = interrupted("demo-data", "--out", str(tmp_path / "data.jsonl"), "--count", "5")
+    assert said == "outrider-train: interrupted; nothing is written, and the same command begins again\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])

@@ -19,7 +19,9 @@ from typing import Annotated, Any
 import typer
 
 from common.draft_kinds import TRAINED_KINDS
+from common.programs.interruption import interrupted_with
 from common.programs.machine import MOST_THREADS
+from training.interrupted import what_goes_on
 from training.number_options import check_numbers
 
 _RECIPES = "training.draft_models.recipes"
@@ -111,6 +113,7 @@ def train(kind: str, options: Options, values: Mapping[str, Any]) -> None:
     """Runs the recipe of that kind and says where the draft is."""
     # Threads must sleep while they wait: beside other work, spinning ones cost more than half of the speed.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from training.draft_models.checkpoint import WorkFolder
     from training.draft_models.trainer import TrainSettings, train_draft
     from training.progress import TrainingBar
 
@@ -119,7 +122,13 @@ def train(kind: str, options: Options, values: Mapping[str, Any]) -> None:
     settings = TrainSettings(**given, command=("outrider-train", *sys.argv[1:]))
     recipe = load_recipe(f"{_RECIPES}.{kind}")
     given_options = {name: value for name, value in options.items() if value is not None}
-    with TrainingBar() as bar:
+    folder = WorkFolder(settings.out)
+
+    def going_on() -> str:
+        kept = "with the target's answers so far" if settings.regenerate and folder.regenerated.exists() else ""
+        return what_goes_on(folder.settings.exists(), settings.resume, kept)
+
+    with interrupted_with(going_on), TrainingBar() as bar:
         measured = train_draft(settings, lambda target: recipe.build(target, **given_options), bar)
     shown = "" if measured is None else f": accept length {measured.accept_length:.2f} on held-out prompts"
     typer.echo(f"{settings.out}{shown}")

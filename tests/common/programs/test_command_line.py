@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from common.programs.command_line import Version, run
+from common.programs.interruption import Interruption
 from common.programs.memory import TOO_LITTLE_MEMORY
 from common.protocol.errors import MisuseError, OutriderError
 
@@ -26,6 +27,7 @@ from common.protocol.errors import MisuseError, OutriderError
         (MisuseError("x" * 9000), 2, f"tool: {'x' * 2000}…\n"),
         (MemoryError(), 1, f"tool: {TOO_LITTLE_MEMORY}\n"),
         (KeyboardInterrupt(), 130, "tool: come back\n"),
+        (Interruption("it is half done"), 130, "tool: it is half done\n"),
     ],
 )
 def test_an_error_ends_in_one_sentence(error, code, sentence, monkeypatch, capsys):

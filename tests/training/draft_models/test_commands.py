@@ -165,6 +165,46 @@ def test_bad_input_is_one_sentence(
     assert said in printed.err
 
 
+@pytest.mark.parametrize(
+    ("stored", "options", "said"),
+    [
+        ((), (), "interrupted before the first step; the same command begins again"),
+        (
+            ("regenerated.jsonl",),
+            ("--regenerate",),
+            "interrupted before the first step; the same command begins again, with the target's answers so far",
+        ),
+        (("regenerated.jsonl",), (), "interrupted before the first step; the same command begins again"),
+        ((), ("--resume",), "interrupted before the first step; the same command without --resume begins again"),
+        (("settings.json",), (), "interrupted; the same command with --resume continues"),
+        (("settings.json",), ("--resume",), "interrupted; the same command continues"),
+    ],
+)
+def test_ctrl_c_says_which_command_goes_on(
+    stored: tuple[str, ...],
+    options: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "draft"
+
+    def train(*_: Any) -> None:
+        for name in stored:
+            out.with_name("draft.work").mkdir(exist_ok=True)
+            (out.with_name("draft.work") / name).write_text("{}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "train_draft", train)
+    line = ["outrider-train", "eagle", "--target", "demo", "--data", "d", "--out", str(out), *options]
+    monkeypatch.setattr(sys, "argv", line)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == f"outrider-train: {said}\n"
+
+
 def test_help_names_every_kind_and_loads_no_torch() -> None:
     program = (
         "import sys\nfrom training.cli import main\nsys.argv = ['outrider-train', 'moa', '--help']\n"

@@ -143,7 +143,7 @@ def load_data(
 
 def answerable_within(max_length: int, prompts: Sequence[list[int]]) -> list[list[int]]:
     """The prompts that leave room for an answer, as those of samples do: others take memory that training does not."""
-    return [prompt for prompt in prompts if 0 < len(prompt) < max_length]
+    return [prompt for prompt in prompts if len(prompt) < max_length]
 
 
 def fit(samples: Sequence[Sample], max_length: int) -> tuple[list[Sample], Counts]:
@@ -234,14 +234,16 @@ def held_out_prompts(
     tokenizer: PreTrainedTokenizerBase,
     end_tokens: frozenset[int],
     settings: DataSettings,
-) -> list[list[int]]:
-    """Prompts of the records of a separate file that leave room for an answer. Raises `MisuseError` as `load_data`
-    does."""
+) -> tuple[list[list[int]], int]:
+    """Prompts of the records of a separate file that leave room for an answer, and the number of those that do not.
+    Raises `MisuseError` as `load_data` does."""
     conversations = [record for record in records if isinstance(record, ConversationRecord)]
     chat = ChatRenderer(tokenizer, end_tokens) if conversations else None
     prompts = [prompt_of(conversation, chat, settings.vocabulary) for conversation in conversations]
     windows = text_windows(tokenizer, records, settings.max_length, settings.vocabulary)
-    return answerable_within(settings.max_length, [*prompts, *map(window_prompt, windows)])
+    prompts = [prompt for prompt in (*prompts, *map(window_prompt, windows)) if prompt]
+    measured = answerable_within(settings.max_length, prompts)
+    return measured, len(prompts) - len(measured)
 
 
 def prompt_of(conversation: ConversationRecord, chat: ChatRenderer | None, vocabulary: int | None) -> list[int]:

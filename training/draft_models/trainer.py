@@ -199,7 +199,8 @@ def load(
         (lambda chat, items: workers.from_first(lambda: regeneration(chat, items))) if settings.regenerate else None,
     )
     if held_out is not None:
-        data = replace(data, prompts=held_out_prompts(held_out, target.tokenizer, target.end_tokens, wanted))
+        prompts, too_long = held_out_prompts(held_out, target.tokenizer, target.end_tokens, wanted)
+        data = replace(data, prompts=prompts, counts=replace(data.counts, unmeasured=too_long))
     return data
 
 
@@ -301,6 +302,8 @@ class TrainingRun:
                 f"no held-out prompt leaves room for {size.new_tokens} tokens of answer and a tree of {size.nodes} in "
                 f"the target's context of {self.target.context:,} tokens"
             )
+        if self.data.counts.unmeasured:
+            return f"no held-out prompt leaves room for an answer within {self.settings.max_length:,} tokens"
         if self.sources.held_out or self.data.counts.held_out:
             return "the chat template refuses all held-out prompts"
         return "there was too little data to hold any out"

@@ -180,7 +180,7 @@ def test_prompts_of_a_file_end_before_the_answer() -> None:
         ConversationRecord((Turn("user", "Hi"),), "here"),
         TextRecord("x" * 30, "here"),
     ]
-    asked, same, text = held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(100, 3, True))
+    (asked, same, text), _ = held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(100, 3, True))
     assert asked == same
     assert str(tokenizer.decode(asked)) == "<|turn|>user\nHi<|end|><|turn|>assistant\n"
     assert str(tokenizer.decode(text)) == "x" * 16
@@ -188,11 +188,12 @@ def test_prompts_of_a_file_end_before_the_answer() -> None:
 
 def test_prompts_that_leave_no_room_for_an_answer_are_not_measured_on() -> None:
     tokenizer = make_tokenizer()
-    room = len(held_out_prompts([conversation("Hi")], tokenizer, frozenset([0]), DataSettings(100, 3, True))[0])
+    (whole,), _ = held_out_prompts([conversation("Hi")], tokenizer, frozenset([0]), DataSettings(100, 3, True))
+    room = len(whole)
     records: list[Record] = [conversation("Hi"), conversation("Hi!"), conversation("x" * 300)]
-    assert held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(room, 3, True)) == []
-    (prompt,) = held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(room + 1, 3, True))
-    assert len(prompt) == room
+    assert held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(room, 3, True)) == ([], 3)
+    (prompt,), too_long = held_out_prompts(records, tokenizer, frozenset([0]), DataSettings(room + 1, 3, True))
+    assert (len(prompt), too_long) == (room, 2)
     data = load([*(conversation(f"{n}" * 60) for n in range(200)), TextRecord("story", "here")], 50, held=True)
     assert (data.prompts, data.counts.held_out, data.counts.unmeasured) == ([], 4, 4)
     assert data.counts.sentences(50)[-1] == "4 held-out prompts not measured on: 50 tokens leave no room for an answer"

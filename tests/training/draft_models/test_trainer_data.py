@@ -71,9 +71,13 @@ def test_prompts_that_are_learned_too_are_counted(settings: TrainSettings, tmp_p
 def test_a_card_and_the_run_say_why_nothing_was_measured(settings: TrainSettings, tmp_path: Path) -> None:
     long = Ran(replace(settings, held_out=written(tmp_path, {"prompt": "fox " * 3000})))
     assert long.measured is None
+    reason = "no held-out prompt leaves room for an answer within 2,048 tokens"
+    assert f"Nothing: {reason}.\n" in card(long)
+    assert f"no accept length will be measured: {reason}\n" in long.printed
+    nearly = Ran(replace(settings, held_out=written(tmp_path, {"prompt": "x" * 1950}), out=tmp_path / "nearly"))
     reason = "no held-out prompt leaves room for 128 tokens of answer and a tree of 64 in the target's context of 2,048"
-    assert f"Nothing: {reason} tokens.\n" in card(long)
-    assert f"no accept length will be measured: {reason} tokens\n" in long.printed
+    assert f"Nothing: {reason} tokens.\n" in card(nearly)
+    assert f"no accept length will be measured: {reason} tokens\n" in nearly.printed
     few = written(tmp_path, {"instruction": "q", "output": "a"})
     alone = Ran(replace(settings, data=(few,), out=tmp_path / "few"))
     assert "Nothing: there was too little data to hold any out.\n" in card(alone)

@@ -29,7 +29,9 @@ def settings(tmp_path: Path) -> TrainSettings:
     return TrainSettings(str(target), (data,), tmp_path / "draft", steps=2, batch_tokens=256, device="cpu")
 
 
-def test_records_are_released_before_training(settings: TrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_released_before_training(
+    settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[weakref.ref[Record]] = []
     held: list[int] = []
 
@@ -44,8 +46,10 @@ def test_records_are_released_before_training(settings: TrainSettings, monkeypat
             return super().loss(batch, features, moment)
 
     monkeypatch.setattr(trainer, "read_records", reading)
+    held_out = tmp_path / "held_out.jsonl"
+    held_out.write_bytes(settings.data[0].read_bytes() + b"\n")
     with TrainingBar(Console(file=io.StringIO())) as bar:
-        train_draft(replace(settings, held_out=settings.data[0]), Watching, bar)
+        train_draft(replace(settings, held_out=held_out), Watching, bar)
     assert len(read) == 160
     assert set(held) == {0}
 

@@ -29,7 +29,7 @@ from server.cli_options import (
 from server.options import ServeOptions, TargetOptions
 
 app = new_app(
-    "The Outrider server: large targets that decide what small drafts far away propose.",
+    "The Outrider server: it runs large target models, which verify what draft models on clients propose.",
     "Every option may also stand in a configuration file, or in the environment: OUTRIDERD_CACHE_TOKENS is "
     "--cache-tokens. `outriderd config` shows their values.",
 )

@@ -287,7 +287,7 @@ async def clients_for(
 
 
 def _settled(description: ServerDescription, choice: DraftChoice, round_trip: float, cache: Path) -> DraftChoice:
-    """The choice with the draft model that drafts fastest here in the place of `auto`, of those that are in the
+    """The choice with the draft model that drafts fastest here instead of `auto`, of those that are in the
     cache."""
     from client.drafting.fastest_draft import settle
 

@@ -172,9 +172,9 @@ class Conversation:
         session = self._loop.session
         return () if session.state is ClientState.NEW else session.tree.tokens
 
-    def logprobs_of(self, place: int) -> TokenLogprobs | None:
-        """Of the committed token at that place of the answer, None where there are none."""
-        return self._loop.session.logprobs_of(place)
+    def logprobs_of(self, index: int) -> TokenLogprobs | None:
+        """Of the committed token at this index of the answer, None where there are none."""
+        return self._loop.session.logprobs_of(index)
 
     @property
     def is_sound(self) -> bool:

@@ -73,10 +73,10 @@ def serve(
     if options.fleet.store is not None:
         require_extra("store", "--fleet-store")
     with ended_at_once(_STOPPED):  # until the daemon has something to end in good order
-        if options.target.place.rank:
+        if options.target.rank_info.rank:
             from server.ranks.follower import follow
 
-            follow(options.target.place, options.target.device)
+            follow(options.target.rank_info, options.target.device)
         checkpoints = _check_target(options.target)
         if sys.stderr.isatty():
             typer.echo(f"loading {', '.join(checkpoints)} ...", err=True)

@@ -27,7 +27,7 @@ from server.options import (
     parse_target,
     split_cache_tokens,
 )
-from server.ranks.place import find_place
+from server.ranks.rank_info import find_rank
 
 _CACHE_TOKENS = 32768
 
@@ -188,7 +188,7 @@ class TargetsFlags:
             self.quantize,
             self.exact,
             self.cuda_graphs,
-            find_place(self.tensor_parallel, os.environ),
+            find_rank(self.tensor_parallel, os.environ),
         )
 
 

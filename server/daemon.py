@@ -27,11 +27,11 @@ _LAST_WORDS_SECONDS = 1.0
 def serve(options: ServeOptions) -> None:
     """Serves until a signal ends it. Raises MisuseError where it cannot begin."""
     configure_logging(options.report.log)
-    place = options.target.place
-    if place.ranks == 1:
+    rank_info = options.target.rank_info
+    if rank_info.ranks == 1:
         asyncio.run(_live(options))
         return
-    with closing(Lead(place)) as lead:
+    with closing(Lead(rank_info)) as lead:
         asyncio.run(_live(options, lead))
 
 

@@ -41,7 +41,7 @@ from server.models.generation import describe_unapplied, unapplied
 from server.models.memory_needed import REMEDY, MemoryNeeded, memory_needed, sum_needed
 from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
-from server.ranks.place import check_devices
+from server.ranks.rank_info import check_devices
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
 
@@ -138,7 +138,7 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
         own = [draft for draft, fit in fits.items() if isinstance(fit[number], DraftKind)]
         needs = state_needs(own, load_config(target.directory).num_hidden_layers)
         placed = asked.device, asked.dtype, tokens, asked.quantise
-        needed.append(memory_needed(target.directory, *placed, needs, asked.place.ranks))
+        needed.append(memory_needed(target.directory, *placed, needs, asked.rank_info.ranks))
     findings.append(_check_memory(sum_needed(needed)))
     return [*findings, *(_check_draft(draft, targets, fit) for draft, fit in fits.items()), *absent]
 
@@ -165,9 +165,9 @@ def _find_target(checkpoint: str, asked: TargetOptions) -> TargetFiles:
     directory = target_directory(checkpoint, with_weights=False)
     config = read_json(directory / CONFIG)
     parsed = load_config(directory)
-    if asked.place.ranks > 1:
-        check_devices(asked.place, asked.device, torch.cuda.device_count())
-        check_parts(parsed, asked.place.ranks, method_of(config) or asked.quantise)
+    if asked.rank_info.ranks > 1:
+        check_devices(asked.rank_info, asked.device, torch.cuda.device_count())
+        check_parts(parsed, asked.rank_info.ranks, method_of(config) or asked.quantise)
     fault = why_not(config, asked.quantise, asked.device)
     if fault:
         raise CheckpointError(fault)

@@ -12,7 +12,7 @@ from common.address import Address
 from common.counted import counted
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
-from server.ranks.place import ALONE, RankInfo
+from server.ranks.rank_info import ALONE, RankInfo
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 
@@ -42,7 +42,7 @@ class TargetOptions:
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
     exact: bool | None = None  # batch-invariant passes; None for half precision where the processor allows it
     cuda_graphs: bool | None = None  # whether small passes are replayed where that is possible; None on a GPU
-    place: RankInfo = ALONE  # among the ranks that share the targets' weights
+    rank_info: RankInfo = ALONE  # among the ranks that share the targets' weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,17 +29,17 @@ class LossyChannel:
 
     def _spans(self, frame: State) -> list[State]:
         values = decode(frame.payload, frame.dtype, frame.shape)
-        kept = [place for place in range(frame.count) if self._draw.random() >= self._loss]
+        kept = [index for index in range(frame.count) if self._draw.random() >= self._loss]
         self.lost += frame.count - len(kept)
         return [
             State(
                 frame.turn,
-                frame.start + place,
+                frame.start + index,
                 1,
                 frame.kind,
                 frame.dtype,
                 (1, *frame.shape[1:]),
-                encode(values[place : place + 1], frame.dtype),
+                encode(values[index : index + 1], frame.dtype),
             )
-            for place in kept
+            for index in kept
         ]

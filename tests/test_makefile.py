@@ -39,9 +39,9 @@ def make(where: Path) -> list[str]:
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 def test_an_install_says_what_it_does_before_it_does_it_and_keeps_pip_to_errors(checkout: Path) -> None:
     said = make(checkout)
-    pips = [place for place, line in enumerate(said) if line.startswith("pip was run with")]
+    pips = [index for index, line in enumerate(said) if line.startswith("pip was run with")]
     assert len(pips) == 3
     assert "some minutes" in said[0]
-    assert all("Installing" in said[place - 1] for place in pips)
-    assert all(said[place].split().count("--quiet") == 1 for place in pips)  # more would hide warnings
+    assert all("Installing" in said[index - 1] for index in pips)
+    assert all(said[index].split().count("--quiet") == 1 for index in pips)  # more would hide warnings
     assert make(checkout) == ["make: Nothing to be done for 'install'."]

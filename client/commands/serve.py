@@ -42,10 +42,10 @@ _GRACE_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """`places` requests are answered at once; `key` is None if no API key is needed; web pages of `origins` may ask."""
+    """`slots` requests are answered at once; `key` is None if no API key is needed; web pages of `origins` may ask."""
 
     address: Address
-    places: int
+    slots: int
     key: str | None
     origins: tuple[str, ...] = ()
 
@@ -79,7 +79,7 @@ async def serve(
             app, parts = await _assemble(
                 stack, clients, defaults, offline, listening, link_control, lambda: server.should_exit
             )
-            listener = Listener(parts, access, cache_directory(cache), listening.places)
+            listener = Listener(parts, access, cache_directory(cache), listening.slots)
             loaded()
             for client in clients:
                 if not client.was_reached:
@@ -154,7 +154,7 @@ async def _assemble(
         drafter, client = by_model[model].drafter(policy), by_model[model].client
         return monitor.counted(client.converse(policy, drafter, defaults.options.pace, offline, shared_connection))
 
-    pool = await stack.enter_async_context(ConversationPool(open_conversation, listening.places, _WAITING))
+    pool = await stack.enter_async_context(ConversationPool(open_conversation, listening.slots, _WAITING))
     models = ServedModels([Service(client, pool, defaults, monitor.link_changed) for client in clients])
 
     async def health() -> dict[str, Any]:

@@ -89,4 +89,4 @@ def drafts_without_state(drafter: Drafter, vocab_size: int) -> bool:
 
 
 def _made_up(vocab_size: int, first: int = 0) -> TokenTree:
-    return TokenTree([(first + place) % vocab_size for place in range(_PROMPT_TOKENS)])
+    return TokenTree([(first + index) % vocab_size for index in range(_PROMPT_TOKENS)])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from common.drafters.load import DrafterConfig, DrafterFactory
 
 AUTO = "auto"
-"""In the place of a draft's name: the one that drafts fastest here."""
+"""Instead of a draft's name: the one that drafts fastest here."""
 
 _UNREACHED_ROUND_TRIP_S = 60.0
 """The assumed round trip to a server that was not reached, when depths are compared."""

@@ -32,8 +32,8 @@ def _beside_lookup(best: Compared) -> str:
 
 
 def settle(choice: DraftChoice, loaders: Sequence[DraftLoader], times: LevelTimes) -> DraftChoice:
-    """The choice with the draft model of these `loaders` by which a streaming answer comes fastest over their link, in
-    the place of `auto`, and `lookup` beside it. Those that nobody has measured after training or that cannot be timed
+    """The choice with the draft model of these `loaders` by which a streaming answer comes fastest over their link,
+    instead of `auto`, and `lookup` beside it. Those that nobody has measured after training or that cannot be timed
     are left out, and the server's first is taken where all are. Where the one that is taken lives on draft state and
     runs no layers of the target, the one that runs most stands in while the link is down.
 

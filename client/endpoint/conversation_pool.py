@@ -14,7 +14,7 @@ from client.endpoint.faults import busy
 from common.protocol.prefix import common_prefix
 
 _IDLE_S = 300.0
-"""After so long an idle conversation is closed, which frees its place on the server."""
+"""After so long an idle conversation is closed, which frees its slot on the server."""
 
 _RETRY_S = 5
 
@@ -31,14 +31,14 @@ class _PooledConversation:
 
 
 class ConversationPool:
-    """`places` requests are answered at once, at most `waiting` more wait their turn, whatever their models. An async
+    """`slots` requests are answered at once, at most `waiting` more wait their turn, whatever their models. An async
     context manager."""
 
-    def __init__(self, open_conversation: Open, places: int, waiting: int):
+    def __init__(self, open_conversation: Open, slots: int, waiting: int):
         self._open_conversation = open_conversation
-        self._places = places
+        self._slots = slots
         self._most_waiting = waiting
-        self._free = asyncio.Semaphore(places)
+        self._free = asyncio.Semaphore(slots)
         self._idle: list[_PooledConversation] = []  # longest unused first
         self._closing: set[asyncio.Task[None]] = set()
         self.waiting = 0
@@ -97,7 +97,7 @@ class ConversationPool:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._idle) + self.answering > self._places
+        return len(self._idle) + self.answering > self._slots
 
     def _best_match(self, model: str, tokens: Sequence[int]) -> _PooledConversation | None:
         """The model's one that holds most of the tokens; if no more may be opened, its longest unused."""

@@ -255,7 +255,7 @@ def _messages(messages: list[Any]) -> list[Any]:
         if isinstance(message, dict) and message.get("images"):
             raise wrong("images", "'images' is not supported here; leave it out", "unsupported_parameter")
         if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
-            calls = [_call(call, made + place) for place, call in enumerate(message["tool_calls"])]
+            calls = [_call(call, made + number) for number, call in enumerate(message["tool_calls"])]
             made += len(calls)
             waiting.add(call for call in calls if _is_called(call))
             message = {**message, "tool_calls": calls}
@@ -272,16 +272,16 @@ class _WaitingCalls:
     """Calls without a result. Each is found in the same time, however many there are."""
 
     def __init__(self) -> None:
-        self._ids: dict[int, Any] = {}  # by the places of the calls
+        self._ids: dict[int, Any] = {}  # by the number of the call
         self._numbers = count()
-        self._places: defaultdict[tuple[str | None, str | None], deque[int]] = defaultdict(deque)
+        self._numbers_of: defaultdict[tuple[str | None, str | None], deque[int]] = defaultdict(deque)
 
     def add(self, calls: Iterable[Any]) -> None:
         for call in calls:
-            place = next(self._numbers)
-            self._ids[place] = call["id"]
+            number = next(self._numbers)
+            self._ids[number] = call["id"]
             for said, name in product((None, repr(call["id"])), (None, repr(call["function"].get("name")))):
-                self._places[said, name].append(place)
+                self._numbers_of[said, name].append(number)
 
     def take(self, said: Any, name: Any) -> Any | None:
         """The id of the first one with this id and function name, where they are said; without an id, of the first of
@@ -292,13 +292,13 @@ class _WaitingCalls:
         return None if found is None else self._ids.pop(found)
 
     def _first(self, said: str | None, name: str | None) -> int | None:
-        places = self._places.get((said, name))
-        while places and places[0] not in self._ids:
-            places.popleft()
-        return places[0] if places else None
+        numbers = self._numbers_of.get((said, name))
+        while numbers and numbers[0] not in self._ids:
+            numbers.popleft()
+        return numbers[0] if numbers else None
 
 
-def _call(call: Any, place: int) -> Any:
+def _call(call: Any, number: int) -> Any:
     """A call in OpenAI's form. Where it has no id, it gets one of nine letters and digits, as Mistral's templates
     want it."""
     function = call.get("function") if isinstance(call, dict) else None
@@ -306,7 +306,7 @@ def _call(call: Any, place: int) -> Any:
         return call
     arguments = function.get("arguments", {})
     return {
-        "id": call.get("id") or f"call{place:05d}",
+        "id": call.get("id") or f"call{number:05d}",
         "type": "function",
         "function": {**function, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)},
     }

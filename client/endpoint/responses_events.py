@@ -22,7 +22,7 @@ Item = dict[str, Any]
 class _OpenItem:
     """An item of the output that grows: a message, or reasoning."""
 
-    place: int
+    output_index: int
     item: Item
     part: dict[str, Any]  # its only one
 
@@ -32,7 +32,7 @@ class _OpenItem:
 
     @property
     def where(self) -> dict[str, Any]:
-        return {"item_id": self.item["id"], "output_index": self.place, "content_index": 0}
+        return {"item_id": self.item["id"], "output_index": self.output_index, "content_index": 0}
 
 
 class ResponseWriter:
@@ -130,7 +130,7 @@ class ResponseWriter:
             item = {"id": self._new_id("msg"), "type": "message", "role": "assistant"}
             part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
         self._open = _OpenItem(len(self._output), item, part)
-        yield self._item_event("added", self._open.place, {**item, "status": "in_progress", "content": []})
+        yield self._item_event("added", self._open.output_index, {**item, "status": "in_progress", "content": []})
         yield self._event("response.content_part.added", **self._open.where, part=dict(part))
 
     def _append(self, piece: TextPiece) -> Iterator[Event]:
@@ -154,23 +154,23 @@ class ResponseWriter:
         yield self._event(f"response.{name}.done", **closed.where, text=closed.part["text"], **logprobs)
         yield self._event("response.content_part.done", **closed.where, part=closed.part)
         self._output.append({**closed.item, "status": status, "content": [closed.part]})
-        yield self._item_event("done", closed.place, self._output[-1])
+        yield self._item_event("done", closed.output_index, self._output[-1])
 
     def _call(self, call: ToolCall) -> Iterator[Event]:
-        place, id_ = len(self._output), self._new_id("fc")
+        output_index, id_ = len(self._output), self._new_id("fc")
         item = {"id": id_, "type": "function_call", "call_id": call.id, "name": call.name}
-        where = {"item_id": id_, "output_index": place}
+        where = {"item_id": id_, "output_index": output_index}
         self._output.append({**item, "arguments": call.arguments, "status": "completed"})
-        yield self._item_event("added", place, {**item, "arguments": "", "status": "in_progress"})
+        yield self._item_event("added", output_index, {**item, "arguments": "", "status": "in_progress"})
         yield self._event("response.function_call_arguments.delta", **where, delta=call.arguments)
         yield self._event("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
-        yield self._item_event("done", place, self._output[-1])
+        yield self._item_event("done", output_index, self._output[-1])
 
     def _told(self, status: str) -> dict[str, Any]:
         return {**self._response, "status": status, "output": list(self._output)}
 
-    def _item_event(self, name: str, place: int, item: Item) -> Event:
-        return self._event(f"response.output_item.{name}", output_index=place, item=item)
+    def _item_event(self, name: str, output_index: int, item: Item) -> Event:
+        return self._event(f"response.output_item.{name}", output_index=output_index, item=item)
 
     def _event(self, name: str, /, **fields: Any) -> Event:
         number, self._numbers = self._numbers, self._numbers + 1

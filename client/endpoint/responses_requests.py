@@ -138,8 +138,8 @@ def _messages(given: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]
     if not isinstance(items, list) or not items:
         raise wrong("input", "'input' must be a text, or a list with at least one item")
     answer: dict[str, Any] | None = None  # that the next item may be a part of
-    for place, item in enumerate(items):
-        name = f"input[{place}]"
+    for index, item in enumerate(items):
+        name = f"input[{index}]"
         read = _item(name, item)
         if answer is not None and read["role"] == "assistant" and _belong_together(answer, read):
             _join(answer, read)
@@ -147,8 +147,8 @@ def _messages(given: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]
         answer = read if read["role"] == "assistant" else None
         messages.append(read)
         origins.append(name)
-    told = [place for place, message in enumerate(messages) if not _is_reasoning_alone(message)]
-    return [messages[place] for place in told], [origins[place] for place in told]
+    told = [index for index, message in enumerate(messages) if not _is_reasoning_alone(message)]
+    return [messages[index] for index in told], [origins[index] for index in told]
 
 
 def _belong_together(answer: Mapping[str, Any], more: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ _ONE_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # sentencepiece's
 
 LogprobsOf = Callable[[int], TokenLogprobs | None]
-"""Of the token at that place of the answer; None where the target has none."""
+"""Of the token at that index of the answer; None where the target has none."""
 
 Spell = Callable[[int], bytes]
 
@@ -68,8 +68,8 @@ class TokenScores:
 
     def add(self, token: int, start: int) -> None:
         """The next token of the answer, whose text begins behind `start` characters."""
-        place, self._tokens = self._tokens, self._tokens + 1
-        scores = None if self._spell is None else self._logprobs_of(place)
+        index, self._tokens = self._tokens, self._tokens + 1
+        scores = None if self._spell is None else self._logprobs_of(index)
         if self._spell is not None and scores is not None:
             top = tuple((self._spell(each), logp) for each, logp in scores.top)
             self._waiting.append(ScoredToken(self._spell(token), scores.logp, top, start))
@@ -85,7 +85,7 @@ def _byte_level_alphabet() -> dict[str, int]:
     """GPT-2's: bytes that are printable in Latin-1 are written as themselves, the others as characters from 256 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("\xa1"), ord("\xac") + 1), *range(ord("\xae"), 256)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(others)}
 
 
 _BYTES = _byte_level_alphabet()

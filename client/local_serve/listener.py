@@ -58,8 +58,8 @@ class _DeclinedError(Exception):
     """The client should load what it needs; the sentence is empty if the user does not have to know why."""
 
 
-class _Places:
-    """How many requests are answered at once. A place is reserved on the event loop, before anything is awaited."""
+class _Slots:
+    """How many requests are answered at once. A slot is reserved on the event loop, before anything is awaited."""
 
     def __init__(self, count: int):
         self._free = count
@@ -108,16 +108,16 @@ class Loaded:
 
 class Listener:
     """Listens from `open` to `close`, on systems with Unix sockets. `loaded` are the models of one server, which its
-    user reaches by `access`. At most `places` questions of `outrider run` are answered at once, and beside them at most
-    `places` chats are open."""
+    user reaches by `access`. At most `slots` questions of `outrider run` are answered at once, and beside them at most
+    `slots` chats are open."""
 
-    def __init__(self, loaded: Sequence[Loaded], access: Access, cache: Path, places: int):
+    def __init__(self, loaded: Sequence[Loaded], access: Access, cache: Path, slots: int):
         self._loaded = {each.client.description.model: each for each in loaded}
         self._first = loaded[0].client
         self._access = access
         self._cache = cache
-        self._places = _Places(places)
-        self._chat_places = _Places(places)
+        self._slots = _Slots(slots)
+        self._chat_slots = _Slots(slots)
         self._running: Running | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,10 +167,10 @@ class Listener:
                 loaded = self._of_model(choice.model)
                 options = _check(request, choice, loaded)
                 if request.question is None:
-                    reserved.enter_context(self._chat_places.reserved())
+                    reserved.enter_context(self._chat_slots.reserved())
                     tokenizer = self._chat_tokenizer(loaded.client)
                 else:
-                    reserved.enter_context(self._places.reserved())
+                    reserved.enter_context(self._slots.reserved())
                     # In a thread, because long texts take a while.
                     question = await asyncio.to_thread(
                         _question, loaded.client, request, Question(**request.question), options

@@ -54,8 +54,8 @@ class BlockConfig:
 
 class BlockDraft(nn.Module):
     """The client's half. What `trunk` makes of a token predicts the next one, as in `tandem`. A block begins at an
-    anchor, the last token that is known: place 0 of it is the anchor's, and the places behind it, which have no token
-    of their own and enter the last layer of the trunk, predict the tokens behind the next one."""
+    anchor, the last token that is known: position 0 of it is the anchor's, and those behind it, which have no token of
+    their own and enter the last layer of the trunk, predict the tokens behind the next one."""
 
     def __init__(self, config: BlockConfig):
         super().__init__()
@@ -77,40 +77,40 @@ class BlockDraft(nn.Module):
         attention: Attention,
         keys_values: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
-        """All places `[N, B, E]` of blocks whose anchors, at `positions [N]`, enter the trunk's last layer as
+        """All hidden states `[N, B, E]` of blocks whose anchors, at `positions [N]`, enter the trunk's last layer as
         `read [N, E]`. `attention`: of `[N, H, B, D]` to that layer's `keys_values` of the tokens up to the anchors."""
         entering = torch.cat([read[:, None], self.masked(read)], dim=1)
-        places = self.positions_behind(positions)
-        return self.among(self.trunk.last(entering, places, attention, keys_values), places)
+        behind = self.positions_behind(positions)
+        return self.among(self.trunk.last(entering, behind, attention, keys_values), behind)
 
     def masked(self, read: torch.Tensor) -> torch.Tensor:
-        """What enters the trunk's last layer for all places but the first, `[N, B - 1, E]`, from what enters for the
+        """What enters the trunk's last layer for all positions but the first, `[N, B - 1, E]`, from what enters for the
         anchors, `read [N, E]`."""
         out: torch.Tensor = self.carry(read)[:, None] + self.masks
         return out
 
     def positions_behind(self, anchors: torch.Tensor) -> torch.Tensor:
-        """`[N, B]` of the places behind `anchors [N]`."""
+        """`[N, B]`: the positions behind `anchors [N]`."""
         return anchors[:, None] + torch.arange(self.config.length, device=anchors.device)
 
-    def among(self, seen: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """`[N, B, E]`: the places of a block, at positions `places [N, B]`, see each other."""
-        out: torch.Tensor = self.across(seen, places, full_attention)
+    def among(self, seen: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """`[N, B, E]`: the hidden states of a block, at `positions [N, B]`, see each other."""
+        out: torch.Tensor = self.across(seen, positions, full_attention)
         return out
 
-    def first_path(self, places: torch.Tensor) -> torch.Tensor:
-        """The recurrent state `[N, C]` of an empty path, from places 0 `[N, E]`."""
-        return torch.tanh(self.begin(places))
+    def first_path(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The recurrent state `[N, C]` of an empty path, from the hidden states `[N, E]` of the first positions."""
+        return torch.tanh(self.begin(hidden))
 
     def next_path(self, paths: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
         """The recurrent states `[N, C]` of paths that are one token longer, whose embeddings are `[N, E]`."""
         out: torch.Tensor = self.step(embedded, paths)
         return out
 
-    def corrected(self, places: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
-        """Places `[N, E]` that know the tokens from the anchor to themselves, by their `paths [N, C]`."""
-        weighed = silu(self.weigh(torch.cat([places, paths], dim=-1)))
-        out: torch.Tensor = places + self.correct(weighed)
+    def corrected(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
+        """Hidden states `[N, E]` that know the tokens from the anchor to themselves, by their `paths [N, C]`."""
+        weighed = silu(self.weigh(torch.cat([hidden, paths], dim=-1)))
+        out: torch.Tensor = hidden + self.correct(weighed)
         return out
 
 

@@ -1,7 +1,7 @@
 """`dflash` as published (DFlash, Chen et al. 2026, arXiv 2602.06036): block diffusion drafting. Hidden states of a few
 of the target's layers, fused into one vector for each token, become keys and values of every layer; the rows of a
 block, its tokens that are known and then masked ones, see these and each other in both directions. One forward predicts
-the token of every masked place. Fusing is the server's part.
+the token of every masked position. Fusing is the server's part.
 
 What may live here: the network, its configuration, its files, which are in the published layout with the weights that
 fuse beside. It may not know caches, trees, losses or which states have arrived.

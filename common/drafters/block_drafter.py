@@ -62,13 +62,13 @@ class BlockDrafter:
         self.judged = view
         if len(view.nodes) >= self.expansion.nodes:
             return ()
-        anchor = blocks.most_worth(view, blocks.places(view.tokens, paths), paths.keys())
+        anchor = blocks.most_worth(view, blocks.positions(view.tokens, paths), paths.keys())
         if anchor is not None:
             blocks.add(self._network.predict_block(view.tokens, paths[anchor]))
-        places = blocks.places(view.tokens, paths)
-        blocks.forget_unused(places)
-        self.judged = ranking.judged(view, blocks.offers(view.tokens, places, ranking))
-        return blocks.expand(self.judged, places, {}, ranking, self.expansion)
+        positions = blocks.positions(view.tokens, paths)
+        blocks.forget_unused(positions)
+        self.judged = ranking.judged(view, blocks.offers(view.tokens, positions, ranking))
+        return blocks.expand(self.judged, positions, {}, ranking, self.expansion)
 
     def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
         """The ranking for how the target chooses in this view. Offers that were made for others are dropped."""
@@ -88,8 +88,8 @@ class BlockDrafter:
             self._network.forget(keep)
         elif self._ranking is not None:
             for known in range(keep, min(judged, len(tokens))):
-                place = self._blocks.places(tokens[:known], {0: ()}).get(0)
-                offer = None if place is None else self._blocks.offer(place)
+                position = self._blocks.positions(tokens[:known], {0: ()}).get(0)
+                offer = None if position is None else self._blocks.offer(position)
                 if offer is not None:
                     self._ranking.learn(offer, tokens[known])
         self._tokens = tokens

@@ -49,12 +49,12 @@ class BlockNetwork(TandemNetwork):
     @torch.inference_mode()
     def forward_ahead(self, segment: Segment, wanted: int, start: int, lead: Path) -> tuple[torch.Tensor, Block]:
         draft, level = self._draft, self.level(segment)
-        places = draft.positions_behind(level.positions[:, wanted])
+        positions = draft.positions_behind(level.positions[:, wanted])
         # They see what the anchor sees, the anchor included, and not each other.
         slots = torch.tensor(path_slots(segment, int(segment.wanted[wanted])), device=self._like.device)
         seen = self._layers[-1].read(slots)
-        behind = self._trunk.last(draft.masked(level.inputs[:, wanted]), places[:, 1:], full_attention, seen)
-        block = draft.among(torch.cat([level.outputs[:, wanted : wanted + 1], behind], dim=1), places)
+        behind = self._trunk.last(draft.masked(level.inputs[:, wanted]), positions[:, 1:], full_attention, seen)
+        block = draft.among(torch.cat([level.outputs[:, wanted : wanted + 1], behind], dim=1), positions)
         # One product with the whole head, which may be most of what a level costs.
         rows = level.outputs.shape[1]
         logits = self._head(self._trunk.norm(torch.cat([level.outputs, block], dim=1))[0])
@@ -68,15 +68,15 @@ class BlockNetwork(TandemNetwork):
         the forward's own."""
         assert isinstance(block, _WithHead)
         self._walk(block, paths)
-        places = block.places[[len(path) for path in paths]]
-        corrected = self._draft.corrected(places, torch.stack([block.states[path] for path in paths]))
+        hidden = block.hidden[[len(path) for path in paths]]
+        corrected = self._draft.corrected(hidden, torch.stack([block.states[path] for path in paths]))
         logits: torch.Tensor = block.head(self._trunk.norm(corrected))
         return logits
 
     def _walk(self, block: Block, paths: Sequence[Path]) -> None:
         """Makes the recurrent states of these paths and of those that lead to them."""
         if () not in block.states:
-            block.states[()] = self._draft.first_path(block.places[:1])[0]
+            block.states[()] = self._draft.first_path(block.hidden[:1])[0]
         missing = {path[:end] for path in paths for end in range(1, len(path) + 1)} - block.states.keys()
         for length in sorted({len(path) for path in missing}):
             level = [path for path in missing if len(path) == length]

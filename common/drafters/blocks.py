@@ -4,11 +4,11 @@ What may live here: which block a node's children are proposed from, where a new
 search over what they predict (Draft Tree, arXiv 2604.12989). It may not know how a block is computed, of which kind it
 is, sessions or how draft state travels.
 
-A block is conditioned on a path of tokens up to its anchor, and its places on the path behind that. So it stays valid
-for a node as long as the node's path begins with the anchor's, whatever was committed meanwhile.
+A block is conditioned on a path of tokens up to its anchor, and its positions on the path behind that. So it stays
+valid for a node as long as the node's path begins with the anchor's, whatever was committed meanwhile.
 
-Siblings are proposed from the distribution of their own parent's place, corrected by the path to it, so that rules that
-judge drawn siblings know what they were drawn from.
+Siblings are proposed from the distribution of their own parent's position, corrected by the path to it, so that rules
+that judge drawn siblings know what they were drawn from.
 """
 
 import math
@@ -28,7 +28,7 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Places `[B, ...]`, whatever its network keeps of each, behind an anchor: the token behind `start` positions of
+    """What its network keeps of B positions, `hidden [B, ...]`, behind an anchor: the token behind `start` positions of
     the sequence and then `lead`, which ends in it; an empty lead means the last of these positions. `newest_state`: the
     last position whose draft state it knows. `tokens`, int64 `[K]`: those that it may propose (`shortlist`). `states`:
     recurrent ones by path, as far as they were asked for."""
@@ -36,22 +36,22 @@ class Block:
     start: int
     lead: Path
     newest_state: int
-    places: torch.Tensor
+    hidden: torch.Tensor
     tokens: torch.Tensor
     states: dict[Path, torch.Tensor] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
-        return len(self.places)
+        return len(self.hidden)
 
 
 _SHORTLIST = 64
-"""Tokens of each place that a block may propose. So a network multiplies by its whole head once, for all places; the
-levels of a tree through the block are ranked among some hundred tokens, whatever the vocabulary."""
+"""Tokens that a block may propose at each position. So a network multiplies by its whole head once, for all positions;
+the levels of a tree through the block are ranked among some hundred tokens, whatever the vocabulary."""
 
 
 def shortlist(logits: torch.Tensor) -> torch.Tensor:
-    """The tokens that a block may propose, int64 `[K]`, from `logits [B, vocabulary]` of its places."""
+    """The tokens that a block may propose, int64 `[K]`, from `logits [B, vocabulary]` of its positions."""
     tokens: torch.Tensor = torch.unique(logits.topk(min(_SHORTLIST, logits.shape[-1])).indices)
     return tokens
 
@@ -80,7 +80,7 @@ class BlockPosition:
 
 
 class Blocks:
-    """The blocks of one sequence, and what its ranking offers at their places."""
+    """The blocks of one sequence, and what its ranking offers at their positions."""
 
     def __init__(self, network: Predicting):
         self._network = network
@@ -89,7 +89,7 @@ class Blocks:
         self._rankings: dict[Block, Ranking[Any]] = {}  # over the tokens of each block
 
     def add(self, block: Block) -> None:
-        """In the place of one with the same anchor."""
+        """Replaces one with the same anchor."""
         held = [each for each in self._blocks if (each.start, each.lead) != (block.start, block.lead)]
         self._blocks = sorted([*held, block], key=lambda each: each.start + len(each.lead), reverse=True)
 
@@ -101,14 +101,14 @@ class Blocks:
         """They were made for another ranking."""
         self._offers, self._rankings = {}, {}
 
-    def forget_unused(self, places: Mapping[int, BlockPosition]) -> None:
-        used = {place.block for place in places.values()}
+    def forget_unused(self, positions: Mapping[int, BlockPosition]) -> None:
+        used = {position.block for position in positions.values()}
         self._blocks = [block for block in self._blocks if block in used]
         self._offers = {key: offer for key, offer in self._offers.items() if key[0] in used}
         self._rankings = {block: ranking for block, ranking in self._rankings.items() if block in used}
 
-    def places(self, tokens: Sequence[int], paths: Mapping[int, Path]) -> dict[int, BlockPosition]:
-        """The freshest place of each node by id, as far as blocks reach. `paths`: from the root, behind `tokens`."""
+    def positions(self, tokens: Sequence[int], paths: Mapping[int, Path]) -> dict[int, BlockPosition]:
+        """The freshest position of each node by id, as far as blocks reach. `paths`: from the root, behind `tokens`."""
         held = [(block, tuple(tokens[block.start :]), len(block.lead), block.length) for block in self._blocks]
         found: dict[int, BlockPosition] = {}
         for id_, path in paths.items():
@@ -122,41 +122,41 @@ class Blocks:
                     break
         return found
 
-    def most_worth(self, view: TreeView, places: Mapping[int, BlockPosition], ids: Collection[int]) -> int | None:
+    def most_worth(self, view: TreeView, positions: Mapping[int, BlockPosition], ids: Collection[int]) -> int | None:
         """The node of `ids` at which a new block is worth most: likely to be reached, and far behind an anchor or
         computed before the newest draft state came. None where all is as good as it can be."""
         above = scores(view)
-        worth = {id_: math.exp(above[id_]) * self._age(places.get(id_)) for id_ in ids}
+        worth = {id_: math.exp(above[id_]) * self._age(positions.get(id_)) for id_ in ids}
         best = max(worth, key=worth.__getitem__)
         return best if worth[best] > 0 else None
 
-    def _age(self, place: BlockPosition | None) -> float:
-        if place is None:
+    def _age(self, position: BlockPosition | None) -> float:
+        if position is None:
             return self._network.length
-        return len(place.path) + (place.block.newest_state < self._network.newest_state)
+        return len(position.path) + (position.block.newest_state < self._network.newest_state)
 
-    def offer(self, place: BlockPosition) -> Any:
-        """What was offered at this place, None where nothing was."""
-        return self._offers.get((place.block, place.path))
+    def offer(self, position: BlockPosition) -> Any:
+        """What was offered at this position, None where nothing was."""
+        return self._offers.get((position.block, position.path))
 
     def expand(
         self,
         view: TreeView,
-        places: Mapping[int, BlockPosition],
+        positions: Mapping[int, BlockPosition],
         known: Mapping[int, Any],
         ranking: Ranking[Any],
         expansion: Expansion,
         least_guess: float = 0.0,
     ) -> list[Proposal]:
         """Levels below the view until nothing more is worth proposing, best first. `known`: the offers of nodes of the
-        view that come from elsewhere, and count instead of a place's. `least_guess`: the least cumulative probability
+        view that come from elsewhere, and count instead of a block's. `least_guess`: the least cumulative probability
         of what comes behind the first level."""
         proposals: list[Proposal] = []
-        reached = dict(places)
+        reached = dict(positions)
         root = NodeView(0, 0, view.tokens[-1], len(view.tokens) - 1, 0.0)
         nodes = {0: root} | {each.id: each for each in view.nodes}
         while True:
-            open_ = {id_: place for id_, place in reached.items() if id_ not in known}
+            open_ = {id_: position for id_, position in reached.items() if id_ not in known}
             level = ranking.choose(view, {**known, **self.offers(view.tokens, open_, ranking)}, expansion)
             if not level:
                 return proposals
@@ -166,18 +166,18 @@ class Blocks:
                 parent = nodes[each.parent]
                 id_ = -len(proposals)
                 nodes[id_] = NodeView(id_, each.parent, each.token, parent.position + 1, parent.logp + each.logp)
-                place = reached.get(each.parent)
-                if place is not None and len(place.path) + 1 < place.block.length:
-                    reached[id_] = BlockPosition(place.block, (*place.path, each.token))
+                position = reached.get(each.parent)
+                if position is not None and len(position.path) + 1 < position.block.length:
+                    reached[id_] = BlockPosition(position.block, (*position.path, each.token))
             view = replace(view, nodes=tuple(each for each in nodes.values() if each is not root))
 
     def offers(
-        self, tokens: Sequence[int], places: Mapping[int, BlockPosition], ranking: Ranking[Any]
+        self, tokens: Sequence[int], positions: Mapping[int, BlockPosition], ranking: Ranking[Any]
     ) -> dict[int, Any]:
-        """What the ranking offers at each place."""
-        missing = [place for place in places.values() if (place.block, place.path) not in self._offers]
-        for block in {place.block: None for place in missing}:
-            paths = [place.path for place in missing if place.block is block]
+        """What the ranking offers at each position."""
+        missing = [position for position in positions.values() if (position.block, position.path) not in self._offers]
+        for block in {position.block: None for position in missing}:
+            paths = [position.path for position in missing if position.block is block]
             if block not in self._rankings:
                 self._rankings[block] = ranking.over(block.tokens)
             logits = self._network.logits(block, paths)
@@ -185,4 +185,4 @@ class Blocks:
             before = [(*tokens[: block.start], *block.lead, *path) for path in paths] if ranking.needs_tokens else []
             offers = self._rankings[block].offers(logits, [base + len(path) for path in paths], before)
             self._offers |= {(block, path): offer for path, offer in zip(paths, offers, strict=True)}
-        return {id_: self._offers[place.block, place.path] for id_, place in places.items()}
+        return {id_: self._offers[position.block, position.path] for id_, position in positions.items()}

@@ -78,8 +78,8 @@ def drawn_logps(shares: list[float]) -> list[float]:
     """Log-probabilities that the target commits each sibling of a group, in their order. `shares`: the probability with
     which each was sampled, among the tokens that the siblings before it left."""
     logps, rejected = [], 0.0
-    for place, share in enumerate(shares):
-        logp = DRAWN[min(place, len(DRAWN) - 1)].logp(log_odds(share))
+    for index, share in enumerate(shares):
+        logp = DRAWN[min(index, len(DRAWN) - 1)].logp(log_odds(share))
         logps.append(rejected + logp)
         rejected += log(1.0 - exp(logp))
     return logps
@@ -88,8 +88,8 @@ def drawn_logps(shares: list[float]) -> list[float]:
 def blind_logps(most: int) -> list[float]:
     """As `drawn_logps`, for `most` siblings that are not sampled yet."""
     logps, rejected = [], 0.0
-    for place in range(most):
-        chance = DRAWN_BLINDLY[min(place, len(DRAWN_BLINDLY) - 1)]
+    for index in range(most):
+        chance = DRAWN_BLINDLY[min(index, len(DRAWN_BLINDLY) - 1)]
         logps.append(rejected + log(chance))
         rejected += log(1.0 - chance)
     return logps

@@ -17,13 +17,13 @@ def allowed_proposals(view: TreeView, proposals: Sequence[Proposal]) -> list[Pro
         return list(proposals)
     answers = _answers(view)
     kept: list[Proposal] = []
-    places: dict[int, int] = {}
+    kept_ids: dict[int, int] = {}
     for index, proposal in enumerate(proposals, start=1):
-        parent = places.get(proposal.parent) if proposal.parent < 0 else proposal.parent
+        parent = kept_ids.get(proposal.parent) if proposal.parent < 0 else proposal.parent
         if parent is None or not constraint.allowed(answers[proposal.parent])[proposal.token]:
             continue
         kept.append(replace(proposal, parent=parent))
-        places[-index] = -len(kept)
+        kept_ids[-index] = -len(kept)
         answers[-index] = (*answers[proposal.parent], proposal.token)
     return kept
 
@@ -36,11 +36,11 @@ def with_forced(view: TreeView, proposals: Sequence[Proposal], most: int) -> lis
     if constraint is None:
         return found
     answers, continued = _answers(view), {proposal.parent for proposal in proposals}
-    for place, proposal in enumerate(proposals, start=1):
-        answers[-place], parent = (*answers[proposal.parent], proposal.token), -place
+    for index, proposal in enumerate(proposals, start=1):
+        answers[-index], parent = (*answers[proposal.parent], proposal.token), -index
         if parent in continued:
             continue
-        for token in constraint.forced(answers[-place], min(_MOST_FORCED, most)):
+        for token in constraint.forced(answers[-index], min(_MOST_FORCED, most)):
             found.append(Proposal(parent, token, 0.0))
             parent = -len(found)
             most -= 1

@@ -1,4 +1,4 @@
-"""`dflash`: one forward over masked places behind the last token, with the target's fused states as keys and values
+"""`dflash`: one forward over masked positions behind the last token, with the target's fused states as keys and values
 (Chen et al. 2026, arXiv 2602.06036), and the tree of `marginals.py`.
 
 As published, the one token of a block that is known is the newest, and all before it have state. Here state may lag, so
@@ -94,4 +94,4 @@ class DflashNetwork:
 
     def logits(self, block: Block, paths: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """`[paths, K]` of the block's tokens behind each path through it, which depend on its length alone."""
-        return block.places[[len(path) for path in paths]]
+        return block.hidden[[len(path) for path in paths]]

@@ -30,8 +30,8 @@ def choose_groups(
         if parent in above and parent not in parents and above[parent] >= expansion.least_logp
         for logp in blind_logps(min(expansion.children, len(draw.tokens)))
     ]
-    places = Counter(parent for _, parent in heapq.nlargest(expansion.room(view), worth))
-    return [proposal for parent, count in places.items() for proposal in _group(parent, offers[parent], count, chance)]
+    counts = Counter(parent for _, parent in heapq.nlargest(expansion.room(view), worth))
+    return [proposal for parent, count in counts.items() for proposal in _group(parent, offers[parent], count, chance)]
 
 
 def _group(parent: int, draw: Draw, count: int, chance: random.Random) -> list[Proposal]:

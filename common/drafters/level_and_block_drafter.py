@@ -59,8 +59,8 @@ class LevelAndBlockDrafter(TreeDrafter):
             return super()._forward(segment, ids)
         view, blocks = self._ranking.judged(self._view, self._offers), self._blocks
         paths = view.paths
-        places = blocks.places(view.tokens, {id_: paths[id_] for id_ in ids})
-        anchor = blocks.most_worth(view, places, ids)
+        positions = blocks.positions(view.tokens, {id_: paths[id_] for id_ in ids})
+        anchor = blocks.most_worth(view, positions, ids)
         if anchor is None:
             return super()._forward(segment, ids)
         self.computed += len(segment.tokens)
@@ -71,9 +71,9 @@ class LevelAndBlockDrafter(TreeDrafter):
     def _propose(self, view: TreeView, offers: Mapping[int, Any], ranking: Ranking[Any]) -> Sequence[Proposal]:
         if not self._goes_ahead:
             return super()._propose(view, offers, ranking)
-        places = self._blocks.places(view.tokens, view.paths)
-        self._blocks.forget_unused(places)
-        return self._blocks.expand(view, places, offers, ranking, self.expansion, _LEAST_GUESS)
+        positions = self._blocks.positions(view.tokens, view.paths)
+        self._blocks.forget_unused(positions)
+        return self._blocks.expand(view, positions, offers, ranking, self.expansion, _LEAST_GUESS)
 
     def _forget_offers(self) -> None:
         super()._forget_offers()

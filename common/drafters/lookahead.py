@@ -5,9 +5,9 @@ tokens further ahead, each from the guesses before it, and what it says there be
 the way are a pool, from which the next tokens are proposed.
 
 The window is a tree, so that it is verified as any other nodes, in the same pass: its oldest row is a chain below the
-root, and from each of its places hang the newer guesses for the places behind. That needs the target's choices behind
-refused nodes, which are known beside the target and cross no link: there and back a guess would take a round trip to
-become one step better. A drafter on a client has no window, and its pool is the text alone.
+root, and from each of its nodes hang the newer guesses for the positions behind. That needs the target's choices
+behind refused nodes, which are known beside the target and cross no link: there and back a guess would take a round
+trip to become one step better. A drafter on a client has no window, and its pool is the text alone.
 """
 
 import math
@@ -58,7 +58,7 @@ class LookaheadDrafter(PhraseDrafter):
 
 
 class JacobiWindow:
-    """Guesses of the tokens behind the root: that of row r and column c is for the place r + c behind the first, and
+    """Guesses of the tokens behind the root: that of row r and column c is for the position r + c behind the first, and
     follows the oldest row up to column c and then, in that column, the rows before it. `frontier` is the number of
     tokens up to the root, 0 before there is one."""
 
@@ -71,7 +71,7 @@ class JacobiWindow:
         """Makes the window for the root at the end of `tokens`, of so many columns: the newest row is what the target
         chose behind the last window. Where nothing is known, any token of the sequence is as good a guess."""
         newest = [chosen.get(path) for path in self._column_paths()]
-        # All rows are now for one place further on.
+        # All rows are now for one position further on.
         rows: list[Sequence[int | None]] = [*self._rows[1:], newest]
         behind = max(0, len(tokens) - self.frontier - 1)
         self._rows = [

@@ -2,9 +2,9 @@
 
 It may know the heads, not trees beyond the view, slots, sessions or how state travels.
 
-The target itself gives the token after the newest state; head k, counted from 0, predicts the one k + 1 places later.
-Where the state lags behind, the first heads predict tokens that are committed already: the other heads' tokens are
-proposed as long as the committed tokens are among the candidates of their heads.
+The target itself gives the token after the newest state; head k, counted from 0, predicts the token k + 1 positions
+later. Where the state lags behind, the first heads predict tokens that are committed already: the other heads' tokens
+are proposed as long as the committed tokens are among the candidates of their heads.
 
 Under a rule with sampled siblings the likeliest tokens are proposed as point masses. A repetition penalty sees the
 committed tokens, not those of other heads.

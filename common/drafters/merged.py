@@ -208,7 +208,7 @@ class MergedDrafter:
                 continue
             # What was drawn must not decide, so that a drawn group is taken whatever its probabilities.
             is_picked = group[0].proposal.draw is None
-            if is_picked and member != host and not _is_worth_a_place(group[0], (host, parent) in groups):
+            if is_picked and member != host and not _is_worth_adding(group[0], (host, parent) in groups):
                 continue
             room -= len(group)
             before = joined.get(parent, [])
@@ -225,7 +225,7 @@ def _candidates(member: int, view: TreeView, proposals: Sequence[Proposal]) -> I
         yield _Candidate(paths[-index], above[-index], above[-index], each, member)
 
 
-def _is_worth_a_place(picked: _Candidate, is_joined: bool) -> bool:
+def _is_worth_adding(picked: _Candidate, is_joined: bool) -> bool:
     """Whether a guest's picked sibling may come; `is_joined` where the host proposes siblings now."""
     return picked.logp >= _GUESTS_LEAST and (is_joined or picked.proposal.logp >= _UNJOINED_LEAST)
 

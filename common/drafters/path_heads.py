@@ -94,16 +94,16 @@ class PathHeadsNetwork:
         for slot, token in zip(segment.slots[first:], segment.tokens, strict=True):
             self._tokens_S[int(slot)] = int(token)
         logits = self._hidden_CE.new_full((len(segment.wanted), self._vocabulary), -torch.inf)
-        by_length: dict[int, list[tuple[int, int, list[int]]]] = defaultdict(list)  # place, state's position, path
-        for place, row in enumerate(segment.wanted):
+        by_length: dict[int, list[tuple[int, int, list[int]]]] = defaultdict(list)  # row, state's position, path
+        for index, row in enumerate(segment.wanted):
             state, path = self._read_path(segment, first + int(row))
             if path:
-                by_length[len(path)].append((place, state, path))
+                by_length[len(path)].append((index, state, path))
         for rows in by_length.values():
-            places, states, paths = (list(column) for column in zip(*rows, strict=True))
+            indices, states, paths = (list(column) for column in zip(*rows, strict=True))
             tokens = torch.tensor(paths, device=logits.device)
             base = torch.stack([self._base(state) for state in states])
-            logits[places] = self._draft.logits(base, self._embedding(tokens), self._head).to(logits)
+            logits[indices] = self._draft.logits(base, self._embedding(tokens), self._head).to(logits)
         return logits
 
     def _take(self, start: int, values: torch.Tensor) -> None:

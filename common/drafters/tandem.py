@@ -1,4 +1,4 @@
-"""`tandem`: drafts from token embeddings, with the target's hidden states in the place of its own where they have
+"""`tandem`: drafts from token embeddings, with the target's hidden states instead of its own where they have
 arrived (Nair et al. 2024, arXiv 2402.08644).
 
 It may know the draft network, the target's embedding and head, and slots, not trees, sessions or how state travels.

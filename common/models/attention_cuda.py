@@ -45,7 +45,7 @@ class PlacedLaunch:
     rows_T: torch.Tensor
     query_offsets: torch.Tensor
     key_offsets: torch.Tensor
-    places_PN: torch.Tensor
+    index_PN: torch.Tensor
     """Where in `rows_T` each piece of a row is; anywhere if it has no such piece."""
     has_piece_PN1: torch.Tensor
     most_queries: int
@@ -70,7 +70,7 @@ def over_launch(
     """`[K, F, N, V]` and `[K, F, N]` of the rows in `launch.places_PN`: 0 and minus infinity for rows without a
     piece."""
     shared = query_KFND.shape[1]
-    pieces, rows = launch.places_PN.shape
+    pieces, rows = launch.index_PN.shape
     # Query heads that share a key/value head become further rows of it, so that keys and values are read once.
     query_RKD = query_KFND.index_select(2, launch.rows_T).permute(2, 1, 0, 3).flatten(0, 1)
     result_RKV, log_sums_KR = varlen(
@@ -83,10 +83,10 @@ def over_launch(
         launch.most_keys,
         scale=scoring.scaling,
     )
-    places, has_piece_PN1 = launch.places_PN.flatten(), launch.has_piece_PN1
+    index_n, has_piece_PN1 = launch.index_PN.flatten(), launch.has_piece_PN1
     result_KFTV = result_RKV.unflatten(0, (-1, shared)).permute(2, 1, 0, 3)
-    result_KFPNV = result_KFTV.index_select(2, places).unflatten(2, (pieces, rows))
-    sums_KFPN = log_sums_KR.unflatten(1, (-1, shared)).transpose(1, 2).index_select(2, places)
+    result_KFPNV = result_KFTV.index_select(2, index_n).unflatten(2, (pieces, rows))
+    sums_KFPN = log_sums_KR.unflatten(1, (-1, shared)).transpose(1, 2).index_select(2, index_n)
     # What the kernel did not write may be anything, so it is chosen away and not multiplied by 0.
     result_KFPNV = result_KFPNV.where(has_piece_PN1, 0.0)
     sums_KFPN = sums_KFPN.unflatten(2, (pieces, rows)).where(has_piece_PN1[..., 0], float("-inf"))
@@ -124,13 +124,13 @@ class OverViewsAtOnce:
 
 def _placed(launch: Launch, device: torch.device) -> tuple[torch.Tensor, PlacedLaunch]:
     """The rows that have a piece, and the launch for these."""
-    places_PN, has_piece_PN = launch.places(int(launch.rows_T.max()) + 1, launch.most_pieces)
+    index_PN, has_piece_PN = launch.piece_index(int(launch.rows_T.max()) + 1, launch.most_pieces)
     rows_n = np.flatnonzero(has_piece_PN.any(0))
     return torch.from_numpy(rows_n).to(device), PlacedLaunch(
         rows_T=torch.from_numpy(launch.rows_T).to(device),
         query_offsets=torch.from_numpy(launch.query_offsets).to(device),
         key_offsets=torch.from_numpy(launch.key_offsets).to(device),
-        places_PN=torch.from_numpy(places_PN[:, rows_n]).to(device),
+        index_PN=torch.from_numpy(index_PN[:, rows_n]).to(device),
         has_piece_PN1=torch.from_numpy(has_piece_PN[:, rows_n, None]).to(device),
         most_queries=launch.most_queries,
         most_keys=launch.most_keys,

@@ -42,7 +42,7 @@ class BucketLayout:
 
     rows_n: torch.Tensor
     """`[B * Q]` rows of the gathered queries. Filling repeats the segment's first row, or row 0."""
-    places_N: torch.Tensor
+    index_N: torch.Tensor
     """Where in these results each row of the pass is; rows that fill the pass up take those of row 0."""
     context_slots: torch.Tensor
     """`[B * C]`. Filling repeats a slot of the same session, or of the first."""
@@ -85,8 +85,8 @@ class BucketAttention:
             segments,
             scoring,
         )
-        log_sums_KFN = log_sums_KFn.index_select(2, layout.places_N)
-        result_KFNV = gathered_KFn.index_select(2, layout.places_N).to(log_sums_KFN.dtype)
+        log_sums_KFN = log_sums_KFn.index_select(2, layout.index_N)
+        result_KFNV = gathered_KFn.index_select(2, layout.index_N).to(log_sums_KFN.dtype)
         for launch in layout.launches:
             viewed_KFNV, sums_KFN = over_launch(self._varlen, launch, query_KFND, keys_KSD, values_KSV, scoring)
             total_KFN = torch.logaddexp(log_sums_KFN, sums_KFN)
@@ -117,12 +117,12 @@ def lay_out_bucket(
     seen_BQC = np.zeros((bucket.segments, bucket.queries, context), dtype=np.bool_)
     # A row that saw nothing would be a softmax over nothing.
     seen_BQC[len(gathered) :, :, 0] = True
-    places_N = np.zeros(bucket.rows, dtype=np.int64)
+    index_N = np.zeros(bucket.rows, dtype=np.int64)
     for number, each in enumerate(gathered):
         first, new, length = each.segment.first_row, each.segment.new, len(each.entries)
         rows_BQ[number] = first
-        rows_BQ[number, :new] = places = np.arange(first, first + new)
-        places_N[places] = number * bucket.queries + np.arange(new)
+        rows_BQ[number, :new] = queries_n = np.arange(first, first + new)
+        index_N[queries_n] = number * bucket.queries + np.arange(new)
         slots_BC[number] = each.segment.context_slots[each.entries[0]]
         slots_BC[number, :length] = each.segment.context_slots[each.entries]
         each.mark_seen(seen_BQC[number])
@@ -135,7 +135,7 @@ def lay_out_bucket(
     given = [*launches, *[None] * (rounded_up(len(launches)) - len(launches))]
     return BucketLayout(
         rows_n=torch.from_numpy(rows_BQ.ravel()).to(plan.device),
-        places_N=torch.from_numpy(places_N).to(plan.device),
+        index_N=torch.from_numpy(index_N).to(plan.device),
         context_slots=torch.from_numpy(slots_BC.ravel()).to(plan.device),
         mask_B1QC=mask_B1QC.to(plan.device),
         launches=[_placed(each, bucket, pieces, most_keys, plan.device) for each in given],
@@ -146,19 +146,19 @@ def _placed(launch: Launch | None, bucket: Bucket, pieces: int, most_keys: int, 
     """Filled up to a bucket whose rows have so many pieces; a launch of nothing where there is none."""
     rows_T = np.zeros(bucket.rows * pieces, dtype=np.int64)
     query_offsets, key_offsets = offsets = np.zeros((2, 2 * bucket.segments * pieces + 1), dtype=np.int32)
-    places_PN = np.zeros((pieces, bucket.rows), dtype=np.int64)
+    index_PN = np.zeros((pieces, bucket.rows), dtype=np.int64)
     has_piece_PN = np.zeros((pieces, bucket.rows), dtype=np.bool_)
     if launch is not None:
         rows_T[: len(launch.rows_T)] = launch.rows_T
         for own, given in zip(offsets, (launch.query_offsets, launch.key_offsets), strict=True):
             own[: len(given)] = given
             own[len(given) :] = given[-1]
-        places_PN, has_piece_PN = launch.places(bucket.rows, pieces)
+        index_PN, has_piece_PN = launch.piece_index(bucket.rows, pieces)
     return PlacedLaunch(
         rows_T=torch.from_numpy(rows_T).to(device),
         query_offsets=torch.from_numpy(query_offsets).to(device),
         key_offsets=torch.from_numpy(key_offsets).to(device),
-        places_PN=torch.from_numpy(places_PN).to(device),
+        index_PN=torch.from_numpy(index_PN).to(device),
         has_piece_PN1=torch.from_numpy(has_piece_PN[..., None]).to(device),
         most_queries=bucket.rows,
         most_keys=most_keys,

@@ -82,7 +82,7 @@ def _merge(
 ) -> torch.Tensor:
     """`[n, H, V]`, summed page by page: the zeros of pages that a row does not see change no sum. Sinks take their
     share of the weights (gpt-oss, arXiv 2508.10925)."""
-    log_sums_JnH = log_sums[section.places_JnH].masked_fill_(~section.seen_Jn1, float("-inf"))
+    log_sums_JnH = log_sums[section.gather_JnH].masked_fill_(~section.seen_Jn1, float("-inf"))
     largest_nH = log_sums_JnH.amax(0)
     total_nH = torch.zeros_like(largest_nH)
     if sinks_H is not None:
@@ -91,8 +91,8 @@ def _merge(
         total_nH = (sinks_H - largest_nH).exp()
     weights_JnH = (log_sums_JnH - largest_nH).exp_()
     merged_nHV = results.new_zeros(*largest_nH.shape, results.shape[-1])
-    for places_nH, weights_nH in zip(section.places_JnH, weights_JnH, strict=True):
-        part_nHV = results.index_select(0, places_nH.flatten()).view_as(merged_nHV)
+    for gather_nH, weights_nH in zip(section.gather_JnH, weights_JnH, strict=True):
+        part_nHV = results.index_select(0, gather_nH.flatten()).view_as(merged_nHV)
         merged_nHV += part_nHV.mul_(weights_nH[..., None])
         total_nH = total_nH + weights_nH
     return merged_nHV / total_nH[..., None]

@@ -157,11 +157,11 @@ class KeyValuePool:
         moves = [move for move in zip(sources, targets, strict=True) if move[0] != move[1]]
         if not moves:
             return
-        origins, places = torch.tensor(moves, device=self.device).unbind(1)
+        origins, destinations = torch.tensor(moves, device=self.device).unbind(1)
         for held in (*self.keys_KSD, *self.values_KSV):
-            held.index_copy_(1, places, held.index_select(1, origins))
+            held.index_copy_(1, destinations, held.index_select(1, origins))
         for held in self._states:
-            held.index_copy_(0, places, held.index_select(0, origins))
+            held.index_copy_(0, destinations, held.index_select(0, origins))
 
     @property
     def _states(self) -> list[torch.Tensor]:

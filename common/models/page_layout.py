@@ -46,8 +46,8 @@ class Section:
     """Rows of a pass that follow one another, with everything that they attend to."""
 
     calls: Sequence[PageCall]
-    places_JnH: torch.Tensor  # noqa: N815
-    """In the results of all calls, `[E, H, M]` each and laid end to end. Where a row does not see a page, the place is
+    gather_JnH: torch.Tensor  # noqa: N815
+    """In the results of all calls, `[E, H, M]` each and laid end to end. Where a row does not see a page, the index is
     another one of the same row, so that no session's numbers reach another's."""
     seen_Jn1: torch.Tensor  # noqa: N815
 
@@ -110,18 +110,18 @@ def _section(
         keys_E1P = (pages_E[:, None] * PAGE + np.arange(PAGE))[:, None]
         visible_EMP = kind.visible(positions[rows_EM][..., None], keys_E1P)
         seen_EM = np.any(visible_EMP, axis=-1)
-        for place, task in enumerate(batch):
+        for index, task in enumerate(batch):
             at = task.page, task.rows - rows.start
-            seen_Jn[at] = seen_EM[place][: len(task.rows)]
-            before_Jn[at], size_Jn[at], index_Jn[at] = before + place * size, size, np.arange(len(task.rows))
+            seen_Jn[at] = seen_EM[index][: len(task.rows)]
+            before_Jn[at], size_Jn[at], index_Jn[at] = before + index * size, size, np.arange(len(task.rows))
         before += rows_EM.size
         slots = np.concatenate([task.slots for task in batch])
         mask = None if visible_EMP.all() else _mask(visible_EMP, kind).to(device)
         calls.append(PageCall(_slots(slots, device), _to(rows_EM, device), mask))
-    places_JnH = (before_Jn * kind.heads + index_Jn)[..., None] + size_Jn[..., None] * np.arange(kind.heads)
-    seen_one = places_JnH[seen_Jn.argmax(0), np.arange(len(rows))]
-    places_JnH = np.where(seen_Jn[..., None], places_JnH, seen_one)
-    return Section(calls, _to(places_JnH, device), _to(seen_Jn[..., None], device))
+    gather_JnH = (before_Jn * kind.heads + index_Jn)[..., None] + size_Jn[..., None] * np.arange(kind.heads)
+    seen_one = gather_JnH[seen_Jn.argmax(0), np.arange(len(rows))]
+    gather_JnH = np.where(seen_Jn[..., None], gather_JnH, seen_one)
+    return Section(calls, _to(gather_JnH, device), _to(seen_Jn[..., None], device))
 
 
 def _batches(

@@ -105,12 +105,12 @@ class PassGraphs:
             if len(self._seen_once) > _MOST_SEEN:
                 self._seen_once.popitem(last=False)
             raise NoBucketError
-        places, nbytes = _places(tensors)
+        spans, nbytes = _spans(tensors)
         if nbytes > MOST_BYTES:
             raise NoBucketError
         while self._kept and (len(self._kept) >= MOST_GRAPHS or self.buffer_bytes + nbytes > MOST_BYTES):
             self._kept.popitem(last=False)
-        kept = self._kept[shapes] = _StaticPass(plan, tensors, places, nbytes, device)
+        kept = self._kept[shapes] = _StaticPass(plan, tensors, spans, nbytes, device)
         return kept
 
     def _compute(self, kept: "_StaticPass", rows: int, forward: RunPass) -> torch.Tensor:
@@ -133,14 +133,14 @@ def say_once(reason: str) -> None:
     _log.warning("passes are not captured as CUDA graphs: %s; they take longer without", reason)
 
 
-def _places(tensors: Sequence[torch.Tensor]) -> tuple[list[slice], int]:
+def _spans(tensors: Sequence[torch.Tensor]) -> tuple[list[slice], int]:
     """Where each lies in one buffer, and the buffer's bytes."""
-    places: list[slice] = []
+    spans: list[slice] = []
     end = 0
     for tensor in tensors:
-        places.append(slice(end, end + tensor.nbytes))
+        spans.append(slice(end, end + tensor.nbytes))
         end += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
-    return places, end
+    return spans, end
 
 
 class _StaticPass:
@@ -150,18 +150,18 @@ class _StaticPass:
         self,
         plan: PassPlan,
         tensors: Sequence[torch.Tensor],
-        places: Sequence[slice],
+        spans: Sequence[slice],
         nbytes: int,
         device: torch.device,
     ):
         self.nbytes = nbytes
         self.replay: Forward | None = None
         self.unchecked = _CHECKED_REPLAYS
-        self._places = places
+        self._spans = spans
         self._buffer = torch.zeros(nbytes, dtype=torch.uint8, device=device)
         views = (
-            self._buffer[place].view(tensor.dtype).view(tensor.shape)
-            for place, tensor in zip(places, tensors, strict=True)
+            self._buffer[span].view(tensor.dtype).view(tensor.shape)
+            for span, tensor in zip(spans, tensors, strict=True)
         )
         self.plan = _placed(plan, _rebuilt(_inputs(plan), views))
 
@@ -174,8 +174,8 @@ class _StaticPass:
         """One copy, which the host does not wait for. Its source is pinned memory that is taken anew for each pass, as
         torch reuses such memory once its copies are done."""
         packed = torch.zeros(len(self._buffer), dtype=torch.uint8, pin_memory=self._buffer.is_cuda)
-        for place, tensor in zip(self._places, tensors, strict=True):
-            packed[place] = tensor.flatten().view(torch.uint8)
+        for span, tensor in zip(self._spans, tensors, strict=True):
+            packed[span] = tensor.flatten().view(torch.uint8)
         self._buffer.copy_(packed, non_blocking=True)
 
 

@@ -82,7 +82,7 @@ def read_rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
         said[_TRAINED] = config[_TRAINED]
     said.setdefault(_TRAINED, config.get("max_position_embeddings"))
     # Like the base, older configurations have it at their top.
-    if any(place.get("partial_rotary_factor") not in (None, 1.0) for place in (config, said)):
+    if any(section.get("partial_rotary_factor") not in (None, 1.0) for section in (config, said)):
         raise ValueError("only a part of each head is turned")
     return base, None if said["rope_type"] in _PLAIN else RopeScaling.from_json(said)
 

@@ -27,7 +27,7 @@ _TILE = 64
 """Rows of queries of one block."""
 _SHORTEST_PIECE = 256
 """Slots; cutting further costs more in the merge than it saves."""
-_MOST_PLACES = 8_192
+_MOST_RESULTS = 8_192
 """Of a launch: packed rows times pieces of the row that has most, unless there are more rows. Merging so many results
 takes about 0.5 GB with 32 heads of 128."""
 
@@ -52,21 +52,21 @@ class Launch:
         """P."""
         return int(self.turns_T.max()) + 1
 
-    def places(self, rows: int, pieces: int) -> tuple[np.ndarray, np.ndarray]:
+    def piece_index(self, rows: int, pieces: int) -> tuple[np.ndarray, np.ndarray]:
         """`[P, N]` of so many packed rows and pieces: where in `rows_T` each piece of a row is, 0 where the row has no
         such piece; and whether it has."""
-        places_PN = np.zeros((pieces, rows), dtype=np.int64)
+        index_PN = np.zeros((pieces, rows), dtype=np.int64)
         has_piece_PN = np.zeros((pieces, rows), dtype=np.bool_)
-        places_PN[self.turns_T, self.rows_T] = np.arange(len(self.rows_T))
+        index_PN[self.turns_T, self.rows_T] = np.arange(len(self.rows_T))
         has_piece_PN[self.turns_T, self.rows_T] = True
-        return places_PN, has_piece_PN
+        return index_PN, has_piece_PN
 
 
 def launches_over(views: Sequence[View], kv_heads: int, shared: int) -> list[Launch]:
     """For layers with so many key/value heads, each with so many query heads."""
     rows = max((view.rows.stop for view in views), default=1)
     # A power of two, to which buckets round up.
-    most_pieces = 1 << (max(1, _MOST_PLACES // rows).bit_length() - 1)
+    most_pieces = 1 << (max(1, _MOST_RESULTS // rows).bit_length() - 1)
     length = _piece_length(views, kv_heads, shared, most_pieces)
     pieces: dict[tuple[int, int], list[slice]] = {}
     for view in views:
@@ -124,8 +124,8 @@ def _launch(slots: Sequence[tuple[int, int]], rows: Sequence[Sequence[slice]]) -
 def _turns(rows: np.ndarray) -> np.ndarray:
     """How often each row comes before."""
     order = np.argsort(rows, kind="stable")
-    ordered, places = rows[order], np.arange(len(rows))
+    ordered, index = rows[order], np.arange(len(rows))
     is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    turns = np.empty_like(places)
-    turns[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    turns = np.empty_like(index)
+    turns[order] = index - np.maximum.accumulate(np.where(is_first, index, 0))
     return turns

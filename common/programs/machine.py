@@ -57,7 +57,7 @@ def check_clock(now: float, installed: float | None = None) -> Finding:
 
 
 AUTO_DEVICE = "auto"
-"""In the place of a device's name: a GPU where there is one, else the processor."""
+"""Instead of a device's name: a GPU where there is one, else the processor."""
 
 
 def device_named(name: str) -> str:

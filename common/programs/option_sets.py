@@ -1,4 +1,4 @@
-"""Sets of options that a configuration file names: aliases, which are given in the place of an option's value, and
+"""Sets of options that a configuration file names: aliases, which are given instead of an option's value, and
 presets, which are asked for by an option of their own.
 
 `[aliases.NAME]` and `[presets.NAME]` are tables of options. Where NAME is given, they hold before the environment and

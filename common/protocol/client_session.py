@@ -199,10 +199,10 @@ class ClientSession:
         """The committed tokens of this turn."""
         return self.tree.tokens[self._prompt_length :]
 
-    def logprobs_of(self, place: int) -> TokenLogprobs | None:
-        """Of the committed token at that place of the answer; None where they were not asked for, and of a token that
+    def logprobs_of(self, index: int) -> TokenLogprobs | None:
+        """Of the committed token at this index of the answer; None where they were not asked for, and of a token that
         became final unverified."""
-        return self._logprobs.get(self._prompt_length + place)
+        return self._logprobs.get(self._prompt_length + index)
 
     @property
     def drafted(self) -> Sequence[NodeView]:

@@ -161,7 +161,7 @@ class TokenTree:
             if grown.parent > self.last_id:
                 raise PeerError(f"node {grown.id} hangs from node {grown.parent}, which was never sent")
             self.last_id = grown.id
-            node = self._place(frontier, grown)
+            node = self._insert(frontier, grown)
             if node is not None:
                 fresh.append(node)
         return fresh
@@ -179,7 +179,7 @@ class TokenTree:
         for proposal in proposals:
             self._last_server_node_id += 1
             parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
-            node = self._place(frontier, GrownNode(self._last_server_node_id, parent, proposal.token, proposal.logp))
+            node = self._insert(frontier, GrownNode(self._last_server_node_id, parent, proposal.token, proposal.logp))
             if node is not None:
                 fresh.append(node)
         # No later level names an id that is only an alias.
@@ -269,7 +269,7 @@ class TokenTree:
     def _parent_id(self, node: Node) -> int:
         return 0 if node.parent is None or node.parent is self.root else node.parent.id
 
-    def _place(self, frontier: int, grown: GrownNode) -> Node | None:
+    def _insert(self, frontier: int, grown: GrownNode) -> Node | None:
         parent = self._live.get(grown.parent)
         if parent is None:
             position = frontier - 1 if grown.parent == 0 else self._committed.get(grown.parent)

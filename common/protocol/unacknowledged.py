@@ -20,7 +20,7 @@ class UnacknowledgedCommits:
     def repeated(self, turn: int, known: int, tokens: Sequence[int]) -> tuple[Commit, ...]:
         """Those behind the first `known` of `tokens`, one for each pass as at first: clients count passes by them."""
         starts = [known, *(commit.start for commit in self.kept if commit.start > known)]
-        rows = {place: row for commit in self.kept for place, row in enumerate(commit.logprobs, commit.start)}
+        rows = {position: row for commit in self.kept for position, row in enumerate(commit.logprobs, commit.start)}
         return tuple(
             Commit(turn, start, tuple(tokens[start:end]), logprobs=_between(rows, start, end))
             for start, end in pairwise([*starts, len(tokens)])
@@ -29,4 +29,4 @@ class UnacknowledgedCommits:
 
 
 def _between(rows: Mapping[int, TokenLogprobs], start: int, end: int) -> tuple[TokenLogprobs, ...]:
-    return tuple(rows[place] for place in range(start, end) if place in rows)
+    return tuple(rows[position] for position in range(start, end) if position in rows)

@@ -39,11 +39,11 @@ _FORCING_S = 0.1
 MEMORY_BYTES = 64 << 20
 """Beside the vocabulary, which all share. A schema of the greatest length takes 8 MB."""
 
-_MOST_PLACES = 64
-"""Answers whose places are kept. Of any other one all tokens are read again, a million a second."""
+_MOST_PARSED = 64
+"""Parsed answers that are kept. Of any other one all tokens are read again, a million a second."""
 
 _MOST_TOKENS = 100_000
-"""Of all answers whose places are kept, at some 150 bytes each: they share `MEMORY_BYTES`."""
+"""Of all parsed answers that are kept, at some 150 bytes each: they share `MEMORY_BYTES`."""
 
 _DONE, _FAULT = b"+", b"-"
 _LENGTH = struct.Struct("!I")
@@ -90,7 +90,7 @@ def _exactly(peer: socket.socket, count: int) -> bytes:
 
 
 @dataclass(slots=True)
-class _Place:
+class _Parsed:
     """How far an answer has been followed."""
 
     matcher: "LLMatcher"
@@ -110,7 +110,7 @@ class Answers:
         self._all = (1 << vocab_size) - 1
         self._ends = frozenset(ends)
         self._end_bits = sum(1 << token for token in self._ends)
-        self._places: OrderedDict[int, _Place] = OrderedDict()
+        self._parsed: OrderedDict[int, _Parsed] = OrderedDict()
 
     def allowed(self, number: int, answer: "array[int]") -> bytes:
         """Which tokens may follow the answer of that number, one bit for each, the lowest first. An end token where
@@ -128,44 +128,44 @@ class Answers:
         return found.tobytes()
 
     def _allowed(self, number: int, answer: "array[int]") -> int:
-        place = self._places.pop(number, None) or _Place(self._matcher.deep_copy())
-        bits = self._behind(place, answer)
+        parsed = self._parsed.pop(number, None) or _Parsed(self._matcher.deep_copy())
+        bits = self._behind(parsed, answer)
         if bits is None:
-            place = _Place(self._compile_again())
-            bits = self._behind(place, answer)
+            parsed = _Parsed(self._compile_again())
+            bits = self._behind(parsed, answer)
         if bits is None:
-            raise FaultError(place.matcher.get_error())
-        self._places[number] = place
-        while len(self._places) > 1 and self._are_too_many():
-            self._places.popitem(last=False)
+            raise FaultError(parsed.matcher.get_error())
+        self._parsed[number] = parsed
+        while len(self._parsed) > 1 and self._are_too_many():
+            self._parsed.popitem(last=False)
         return bits or self._end_bits
 
     def _are_too_many(self) -> bool:
-        tokens = sum(len(place.tokens) for place in self._places.values())
-        return len(self._places) > _MOST_PLACES or tokens > _MOST_TOKENS
+        tokens = sum(len(parsed.tokens) for parsed in self._parsed.values())
+        return len(self._parsed) > _MOST_PARSED or tokens > _MOST_TOKENS
 
-    def _behind(self, place: _Place, answer: "array[int]") -> int | None:
+    def _behind(self, parsed: _Parsed, answer: "array[int]") -> int | None:
         """None where the parser gives up; nothing behind what the constraint forbids."""
-        keep = _common(place.tokens, answer)
-        if keep < len(place.tokens):
-            place.matcher.rollback(len(place.tokens) - keep)
-            del place.tokens[keep:]
+        keep = _common(parsed.tokens, answer)
+        if keep < len(parsed.tokens):
+            parsed.matcher.rollback(len(parsed.tokens) - keep)
+            del parsed.tokens[keep:]
         fresh = answer[keep:]
-        taken = place.matcher.try_consume_tokens(fresh.tolist())
-        place.tokens += fresh[:taken]
-        if place.matcher.is_error():
+        taken = parsed.matcher.try_consume_tokens(fresh.tolist())
+        parsed.tokens += fresh[:taken]
+        if parsed.matcher.is_error():
             return None
         if taken < len(fresh):
             return 0
-        bits = int.from_bytes(place.matcher.compute_bitmask(), "little") & self._all
-        return None if place.matcher.is_error() else bits
+        bits = int.from_bytes(parsed.matcher.compute_bitmask(), "little") & self._all
+        return None if parsed.matcher.is_error() else bits
 
 
 def _common(one: "array[int]", other: "array[int]") -> int:
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter
-    return next(place for place in range(shorter) if one[place] != other[place])
+    return next(parsed for parsed in range(shorter) if one[parsed] != other[parsed])
 
 
 def _compile(vocabulary: "LLTokenizer", json_options: Mapping[str, Any], grammar: str, text: str) -> "LLMatcher":

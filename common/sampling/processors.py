@@ -39,7 +39,7 @@ class Processors:
         self._prompt_length = prompt_length
         self._constraint = constraint
         self._columns = columns
-        self._places = {token: place for place, token in enumerate([] if columns is None else columns.tolist())}
+        self._column_of = {token: column for column, token in enumerate([] if columns is None else columns.tolist())}
         self._penalty, self._warpers = _penalty(sampling), _warpers(sampling)
         self._bias: torch.Tensor | None = None  # [columns], once it is known how many there are
 
@@ -68,15 +68,17 @@ class Processors:
             scores = scores.masked_fill(~allowed.to(scores.device), -torch.inf)
         return self._warpers(_NO_TOKENS, scores) if self._warpers else scores
 
-    def _places_of(self, tokens: Sequence[int]) -> Sequence[int]:
+    def _columns_of(self, tokens: Sequence[int]) -> Sequence[int]:
         """Columns of tokens; one beyond the last for a token that has none, which transformers leaves alone."""
-        return tokens if self._columns is None else [self._places.get(token, len(self._places)) for token in tokens]
+        return (
+            tokens if self._columns is None else [self._column_of.get(token, len(self._column_of)) for token in tokens]
+        )
 
     def _distinct(self, tokens: Sequence[int]) -> Sequence[int]:
         """Columns of the tokens, each once, because every row of every level has the whole text."""
         if self._columns is None:
             return list(set(tokens))
-        return [self._places[token] for token in self._places.keys() & set(tokens)] or [len(self._places)]
+        return [self._column_of[token] for token in self._column_of.keys() & set(tokens)] or [len(self._column_of)]
 
     def _repeated(self, tokens: Sequence[int], like: torch.Tensor) -> torch.Tensor:
         """OpenAI's presence and frequency penalty of one row, `[columns]`."""
@@ -89,8 +91,8 @@ class Processors:
         width = like.shape[-1]
         # One column more, for tokens without any.
         spread = torch.zeros(width + 1, dtype=like.dtype)
-        places = torch.tensor(self._places_of(tokens), dtype=torch.int64).clamp(max=width)
-        spread[places] = torch.as_tensor(np.asarray(values), dtype=like.dtype)
+        indices = torch.tensor(self._columns_of(tokens), dtype=torch.int64).clamp(max=width)
+        spread[indices] = torch.as_tensor(np.asarray(values), dtype=like.dtype)
         return spread[:width].to(like.device)
 
     def _allowed(self, constraint: AnswerConstraint, tokens: Sequence[int], width: int) -> torch.Tensor:

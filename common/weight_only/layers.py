@@ -1,4 +1,4 @@
-"""Linear layers and embeddings on quantised weights, and putting them in the place of plain ones.
+"""Linear layers and embeddings on quantised weights, and replacing plain ones by them.
 
 It may not know files, kernels, models or drafts.
 """

@@ -64,10 +64,10 @@ def multiplies_integers() -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _IntegerRows:
-    """Up to 16,384 rows of an int8 weight. place: where their results go; packed: in oneDNN's order; scales and zeros:
+    """Up to 16,384 rows of an int8 weight. span: where their results go; packed: in oneDNN's order; scales and zeros:
     float32 and int32 `[rows]`."""
 
-    place: slice
+    span: slice
     packed: torch.Tensor
     scales: torch.Tensor
     zeros: torch.Tensor
@@ -84,12 +84,12 @@ def _integer_product(weight: QuantisedWeight, kept: torch.Tensor | None) -> Prod
     scales = (weight.scales if kept is None else weight.scales[kept]).float()
     parts = [
         _IntegerRows(
-            place,
+            span,
             torch.ops.onednn.qlinear_prepack(numbers, None),
-            scales[place],
+            scales[span],
             torch.zeros(len(numbers), dtype=torch.int32),
         )
-        for place, numbers in _numbers(weight, kept)
+        for span, numbers in _numbers(weight, kept)
     ]
 
     def product(x: torch.Tensor) -> torch.Tensor:
@@ -98,7 +98,7 @@ def _integer_product(weight: QuantisedWeight, kept: torch.Tensor | None) -> Prod
         rounded = (wide / steps).round_().add_(_ZERO_UINT8).to(torch.uint8)
         out = x.new_empty(len(x), len(scales))
         for part in parts:
-            torch.mul(part.multiply(rounded), steps, out=out[:, part.place])
+            torch.mul(part.multiply(rounded), steps, out=out[:, part.span])
         return out
 
     return product
@@ -108,8 +108,8 @@ def _numbers(weight: QuantisedWeight, kept: torch.Tensor | None) -> Iterator[tup
     """Places among the rows, and the int8 `[up to 16384, padded]` there."""
     count = len(weight) if kept is None else len(kept)
     for start in range(0, count, _INT8_ROWS_AT_ONCE):
-        place = slice(start, min(start + _INT8_ROWS_AT_ONCE, count))
-        yield place, _mapped_anew(weight).packed[place if kept is None else kept[place]]
+        span = slice(start, min(start + _INT8_ROWS_AT_ONCE, count))
+        yield span, _mapped_anew(weight).packed[span if kept is None else kept[span]]
 
 
 def _mapped_anew(weight: QuantisedWeight) -> QuantisedWeight:
@@ -147,8 +147,8 @@ def kernel_layout(weight: QuantisedWeight) -> KernelLayout:
     """Of an int4 weight, on the CPU."""
     # In one piece: parts that are kept between larger ones that are not would leave the heap full of holes.
     packed = torch.empty(packed_rows(weight), weight.packed.shape[1], dtype=torch.uint8)
-    for place, part in zip(packed.split(_INT4_ROWS_AT_ONCE), packed_parts(weight), strict=True):  # type: ignore[no-untyped-call]
-        place.copy_(part)
+    for span, part in zip(packed.split(_INT4_ROWS_AT_ONCE), packed_parts(weight), strict=True):  # type: ignore[no-untyped-call]
+        span.copy_(part)
     return packed, packed_scales(weight)
 
 

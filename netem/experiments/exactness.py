@@ -76,7 +76,7 @@ def read_prompts(folder: Path, count: int) -> list[str]:
     except OSError as error:
         raise MisuseError(f"{error.filename} cannot be read; --data names the folder that holds eval/") from error
     wanted = min(len(bench), max(count - count // 2, count - len(code)))
-    turns = [json.loads(bench[place * len(bench) // wanted])["turns"][0] for place in range(wanted)]
+    turns = [json.loads(bench[index * len(bench) // wanted])["turns"][0] for index in range(wanted)]
     pairs = zip_longest(turns, code)
     return [text for pair in pairs for text in pair if text is not None][:count]
 

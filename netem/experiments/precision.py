@@ -73,9 +73,9 @@ async def measure(request: Request, advance: Advance) -> Report:
     conditions = [(target, mode, dtype) for mode in MODES for target in targets for dtype in DTYPES]
     compared: list[ComparedAnswers] = []
     faults: list[str] = []
-    for place, (target, mode, dtype) in enumerate(conditions):
+    for index, (target, mode, dtype) in enumerate(conditions):
 
-        def compare(done: int = place, target: str = target, mode: Mode = mode, dtype: str = dtype) -> None:
+        def compare(done: int = index, target: str = target, mode: Mode = mode, dtype: str = dtype) -> None:
             count = (mode.quick_prompts if request.quick else mode.prompts)[target]
             with SERVERS[target](request, dtype, mode.exact, count) as tested:
                 for number in range(len(tested.systems)):

@@ -171,11 +171,11 @@ def _numbered(prompts: Sequence[Sequence[int]]) -> list[AskedPrompt]:
 
 
 def compare_answers(
-    tested: TestedServer, place: int, condition: tuple[str, str, str], seed: int
+    tested: TestedServer, index: int, condition: tuple[str, str, str], seed: int
 ) -> tuple[ComparedAnswers, list[str]]:
     """The system at `place`, over its own prompts, and the faults of its answers. `condition`: target, dtype, mode."""
-    system = tested.systems[place]
-    prompts = tested.prompts[place :: len(tested.systems)]
+    system = tested.systems[index]
+    prompts = tested.prompts[index :: len(tested.systems)]
     plain = _Asking(tested, None, prompts, seed)
     drafted = _Asking(tested, system, prompts, seed)
     plain_answers, drafted_answers = plain.answers(), drafted.answers()

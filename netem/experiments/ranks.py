@@ -29,7 +29,7 @@ from netem.virtual.server import VirtualServer
 from server.models.draft_models import load_exporters
 from server.passes.target import Target, load_target
 from server.ranks.lead import Lead
-from server.ranks.place import RankInfo
+from server.ranks.rank_info import RankInfo
 
 RANKS = 2
 PROMPTS, QUICK_PROMPTS = 204, 12
@@ -98,9 +98,9 @@ def _measure(request: Request, count: int, load: Callable[..., Target], advance:
     testbed = open_testbed(request, count // len(CATEGORIES), "float64", load=load)
     prompts = number_prompts(testbed.prompts)
     answers: dict[int, Answer] = {}
-    for place, (draft, idle) in enumerate(SYSTEMS):
-        advance(f"{draft.name}, {idle}", done + 0.4 * place / len(SYSTEMS))
-        answers |= run_virtually(_answer_all(testbed, draft, idle, prompts[place :: len(SYSTEMS)], request.seed))
+    for index, (draft, idle) in enumerate(SYSTEMS):
+        advance(f"{draft.name}, {idle}", done + 0.4 * index / len(SYSTEMS))
+        answers |= run_virtually(_answer_all(testbed, draft, idle, prompts[index :: len(SYSTEMS)], request.seed))
     target = testbed.server.target
     return Measured(
         [answers[prompt.number] for prompt in prompts],
@@ -156,7 +156,7 @@ def _difference(state: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def make_report(one: Measured, divided: Measured) -> Report:
-    compared = [_compare(place, rule, one.answers, divided.answers) for place in range(len(SYSTEMS)) for rule in RULES]
+    compared = [_compare(index, rule, one.answers, divided.answers) for index in range(len(SYSTEMS)) for rule in RULES]
     differences = {name: _difference(divided.states[name], state) for name, state in one.states.items()}
     largest = float(torch.tensor([*differences.values()]).max())  # NaN where one of them is, as `max` has it by chance
     different = sum(each.answers - each.identical for each in compared)
@@ -197,9 +197,9 @@ def make_report(one: Measured, divided: Measured) -> Report:
     )
 
 
-def _compare(place: int, rule: str, one: Sequence[Answer], divided: Sequence[Answer]) -> ComparedAnswers:
-    draft, idle = SYSTEMS[place]
-    numbers = [n for n in range(place, len(one), len(SYSTEMS)) if rule_of(n) == rule]
+def _compare(index: int, rule: str, one: Sequence[Answer], divided: Sequence[Answer]) -> ComparedAnswers:
+    draft, idle = SYSTEMS[index]
+    numbers = [n for n in range(index, len(one), len(SYSTEMS)) if rule_of(n) == rule]
     return ComparedAnswers(
         f"{draft.name}, N = {draft.layers}" if draft.name == "moa" else draft.name,
         idle,

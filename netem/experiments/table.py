@@ -58,7 +58,7 @@ def on_terminal(text: str, width: int) -> str:
 
 def _remarks(lines: Sequence[str]) -> Iterator[str]:
     """The points behind the table; those before it are faults, which results.json has too."""
-    behind = lines[max(place for place, line in enumerate(lines) if line.startswith(_EDGE)) + 1 :]
+    behind = lines[max(index for index, line in enumerate(lines) if line.startswith(_EDGE)) + 1 :]
     for line in behind:
         if line.startswith(_POINT):
             yield line.removeprefix(_POINT)

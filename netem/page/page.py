@@ -161,8 +161,8 @@ def _table(shown: ShownRun) -> Iterator[str]:
     yield f"<details><summary>Table of {len(table.rows)} rows, and what to know to read it</summary>"
     yield f'<div class="table" role="region" tabindex="0" aria-label="Table of {shown.name}">'
     yield f"<table><caption>{escape(shown.run.title)}</caption><thead><tr>"
-    for place, heading in enumerate(table.headings, 1):
-        yield f'<th scope="col"><button type="button">{_inline(heading) or f"column {place}"}</button></th>'
+    for index, heading in enumerate(table.headings, 1):
+        yield f'<th scope="col"><button type="button">{_inline(heading) or f"column {index}"}</button></th>'
     yield "</tr></thead><tbody>"
     for number, row in enumerate(table.rows):
         yield "<tr>" + "".join(_cell(cell, keys[column][number]) for column, cell in enumerate(row))

@@ -133,9 +133,9 @@ def stacked_counts(
     legend_below(figure, axes, 4)
 
 
-def beside(place: int, count: int, share: float = 0.6) -> float:
+def beside(index: int, count: int, share: float = 0.6) -> float:
     """How far from the middle of its row the mark at a place is, where so many share it."""
-    return share * ((place + 0.5) / count - 0.5)
+    return share * ((index + 0.5) / count - 0.5)
 
 
 def line_at(axes: Axes, value: float, label: str = "") -> None:
@@ -145,10 +145,10 @@ def line_at(axes: Axes, value: float, label: str = "") -> None:
 
 def panels(figure: Figure, count: int, *, rows: int = 1, share_y: bool = True) -> list[Axes]:
     """Side by side, from left to right and top to bottom."""
-    places = list(figure.subplots(rows, -(-count // rows), sharey=share_y, squeeze=False).flat)
-    for spare in places[count:]:
+    axes = list(figure.subplots(rows, -(-count // rows), sharey=share_y, squeeze=False).flat)
+    for spare in axes[count:]:
         spare.remove()
-    return places[:count]
+    return axes[:count]
 
 
 def percent_axis(axis: Any) -> None:

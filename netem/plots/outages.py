@@ -50,8 +50,8 @@ def disconnect(figure: Figure, results: Mapping[str, Any]) -> Headline:
     markers = dict(zip(cuts, "osDv^", strict=False))
     for row, (name, by_cut) in enumerate(rows.items()):
         colour = draft_colour(name) if name in drafts else UNKNOWN
-        for place, cut in enumerate(cuts):
-            at = row + beside(place, len(cuts))
+        for index, cut in enumerate(cuts):
+            at = row + beside(index, len(cuts))
             style = {"marker": markers[cut], "markersize": 8}
             dot(axes, at, by_cut[cut]["pass_at_1"], colour, hollow=is_combined(name), **style)
     name_rows(axes, list(rows))

@@ -35,17 +35,17 @@ class _Server(ThreadingMixIn, HTTPServer):
 
     def __init__(self, listen: Address, handler: type[BaseHTTPRequestHandler]):
         self.address_family = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM)[0][0]
-        self._places = BoundedSemaphore(_MOST_CONNECTIONS)
+        self._connections = BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__((listen.host, listen.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        if not self._connections.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # there can be no more threads
-            self._places.release()
+            self._connections.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -56,7 +56,7 @@ class _Server(ThreadingMixIn, HTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             deadline.cancel()
-            self._places.release()
+            self._connections.release()
 
 
 def _end_request(request: socket.socket) -> None:

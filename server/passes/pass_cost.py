@@ -84,16 +84,16 @@ class _OfTokens:
 
     def of(self, tokens: int, least: float) -> float:
         """Seconds of a pass over so many tokens; below the smallest class at least this part of it."""
-        place = bisect_left(self.tokens, tokens)
-        if place == 0:
+        index = bisect_left(self.tokens, tokens)
+        if index == 0:
             # One class below is assumed to be cheaper in proportion, so that it is tried.
             below = self.tokens[0] / math.sqrt(_CLASS)
             return self.seconds[0] * max(least, min(1.0, tokens / below))
-        narrow, seconds = self.tokens[place - 1], self.seconds[place - 1]
-        if place == len(self.tokens):
+        narrow, seconds = self.tokens[index - 1], self.seconds[index - 1]
+        if index == len(self.tokens):
             # One class above is assumed to cost as much as the last, so that it is tried.
             return seconds * max(1.0, tokens / (_CLASS * narrow))
-        return seconds + (tokens - narrow) / (self.tokens[place] - narrow) * (self.seconds[place] - seconds)
+        return seconds + (tokens - narrow) / (self.tokens[index] - narrow) * (self.seconds[index] - seconds)
 
 
 class PassCost:
@@ -148,11 +148,11 @@ class PassCost:
         """What the tokens of each class cost, made to grow with the class, and at most in proportion."""
         seen = [self._seen[size] for size in sorted(self._seen)]
         seconds: list[float] = []
-        for place, each in enumerate(seen):
+        for index, each in enumerate(seen):
             own = max(_LEAST_OF_TOKENS * each.seconds, each.seconds - self._context.seconds(each.positions, each.pairs))
-            if place:
+            if index:
                 narrower = seconds[-1]
-                own = min(own, narrower * each.tokens / seen[place - 1].tokens)
+                own = min(own, narrower * each.tokens / seen[index - 1].tokens)
                 own = narrower + (self._freshness(each, self._passes) if fades else 1.0) * (own - narrower)
             seconds.append(own)
         no_dearer_than_wider = list(accumulate(reversed(seconds), min))[::-1]

@@ -57,13 +57,13 @@ class HeldSequence:
         return stamps
 
     @property
-    def place(self) -> Hashable:
+    def prefix(self) -> Hashable:
         """The same for sequences that share the same positions."""
         return self._cached
 
     @property
-    def places(self) -> Iterator[PrefixNode]:
-        """Its place and all before it, for each of which it uses slots of the cache."""
+    def prefix_nodes(self) -> Iterator[PrefixNode]:
+        """The nodes of its shared prefix, the last first: for each it uses slots of the cache."""
         node = self._cached
         while node.parent is not None:
             yield node
@@ -141,5 +141,5 @@ class HeldSequence:
 
 def counted_twice(sequences: Iterable[HeldSequence]) -> int:
     """By how much the lengths of sequences exceed the slots that they hold: what several share is held once."""
-    nodes = [node for sequence in sequences for node in sequence.places]
+    nodes = [node for sequence in sequences for node in sequence.prefix_nodes]
     return sum(len(node.slots) for node in nodes) - sum(len(node.slots) for node in set(nodes))

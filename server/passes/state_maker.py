@@ -84,14 +84,14 @@ class StateMaker:
     def _encode(self, exporter: StateExporter, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         lacked = np.concatenate([request.slots[self._kept(exporter, request).lacks(request)] for request in requests])
         exported = dict.fromkeys(lacked.tolist())  # each slot once, in order
-        place_of = {slot: place for place, slot in enumerate(exported)}
+        index_of = {slot: index for index, slot in enumerate(exported)}
         states = self._export(exporter, list(exported)) if exported else torch.empty(0)
         payloads: list[bytes | None] = []
         for request in requests:
             kept, dtype = self._kept(exporter, request), request.state_request.dtype
             rows, lacks = kept.read(request), kept.lacks(request)
             if lacks.any():
-                rows[lacks] = pack(states[[place_of[slot] for slot in request.slots[lacks].tolist()]], dtype)
+                rows[lacks] = pack(states[[index_of[slot] for slot in request.slots[lacks].tolist()]], dtype)
                 kept.keep(request, lacks, rows)
             payloads.append(compress(rows, dtype, prod(exporter.shape)))
         return payloads

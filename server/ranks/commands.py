@@ -38,7 +38,7 @@ class Move:
 
     target: int
     sources: Integers
-    places: Integers
+    destinations: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def _arrays_of(command: Command) -> Iterator[Integers]:
                 past = _array(segment.past_slots)
                 firsts, lengths = split_ranges(past)
                 yield from (segment.tokens, segment.slots, segment.parents, past[firsts], lengths, segment.wanted)
-        case Move(target, sources, places):
-            yield from ([target], sources, places)
+        case Move(target, sources, destinations):
+            yield from ([target], sources, destinations)
         case Read(target, layers, slots):
             yield from ([target, layers], slots)
 

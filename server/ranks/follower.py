@@ -18,24 +18,24 @@ from server.fault_isolation import describe_error
 from server.passes.target import load_target
 from server.ranks.commands import Beat, Load, Move, Read, Run, Serve, Stop, decode
 from server.ranks.group import Group, RanksBrokenError
-from server.ranks.place import RankInfo, find_place
+from server.ranks.rank_info import RankInfo, find_rank
 
 
-def follow(place: RankInfo, device: str, store: str = "") -> NoReturn:
+def follow(rank_info: RankInfo, device: str, store: str = "") -> NoReturn:
     """Joins the ranks at `store`, or where torchrun says, executes commands, and exits."""
     # These go to all ranks of a terminal or a unit. Rank 0 drains first.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     code = 1
     try:
-        _execute(Group(place, device, store))
+        _execute(Group(rank_info, device, store))
         code = 0
     except RanksBrokenError:
         pass  # rank 0 tells, if it still can
     except Exception as error:
         said = str(error) if isinstance(error, OutriderError) else describe_error(error)
         with suppress(OSError):
-            sys.stderr.write(f"outriderd: rank {place.rank}: {said}\n")
+            sys.stderr.write(f"outriderd: rank {rank_info.rank}: {said}\n")
             sys.stderr.flush()
     # Not by `sys.exit`: threads of the group need the interpreter while it shuts down.
     os._exit(code)
@@ -50,8 +50,8 @@ def _execute(group: Group) -> None:
                 targets.append(load_target(**arguments).model)
             case Run(target, segments):
                 targets[target].forward(segments)
-            case Move(target, sources, places):
-                targets[target].pool.move(list(sources), list(places))
+            case Move(target, sources, destinations):
+                targets[target].pool.move(list(sources), list(destinations))
             case Read(target, layers, slots):
                 pool = targets[target].pool
                 group.gather(pool.read_last(layers, torch.as_tensor(slots, device=pool.device)))
@@ -64,4 +64,4 @@ def _execute(group: Group) -> None:
 
 
 if __name__ == "__main__":
-    follow(find_place(None, os.environ), *sys.argv[1:])
+    follow(find_rank(None, os.environ), *sys.argv[1:])

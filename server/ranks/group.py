@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.distributed import distributed_c10d
 
 from server.fault_isolation import FatalError
-from server.ranks.place import RankInfo
+from server.ranks.rank_info import RankInfo
 
 LOADING_S = 1800.0
 """How long a rank waits for another one while targets are loaded: disks and downloads differ."""
@@ -35,14 +35,14 @@ class RanksBrokenError(FatalError):
 class Group:
     """Raises RanksBrokenError wherever another rank cannot be reached in time. A process has one until it ends."""
 
-    def __init__(self, place: RankInfo, device: str, store: str = ""):
+    def __init__(self, rank_info: RankInfo, device: str, store: str = ""):
         """Waits for all ranks. They meet at the file `store`, or where torchrun says."""
-        self.rank, self.ranks = place.rank, place.ranks
+        self.rank, self.ranks = rank_info.rank, rank_info.ranks
         backend = "gloo" if device == "cpu" else f"cpu:gloo,{device}:nccl"
         where: dict[str, Any] = {}
         if store:
-            file = dist.FileStore(store, place.ranks)  # type: ignore[attr-defined]
-            where = {"store": file, "rank": place.rank, "world_size": place.ranks}
+            file = dist.FileStore(store, rank_info.ranks)  # type: ignore[attr-defined]
+            where = {"store": file, "rank": rank_info.rank, "world_size": rank_info.ranks}
         with _broken_is_told():
             dist.init_process_group(backend, timeout=timedelta(seconds=LOADING_S), **where)
 

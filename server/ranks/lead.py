@@ -33,7 +33,7 @@ from server.passes.target import Target, load_target
 from server.ranks.commands import Beat, Command, Load, Move, Read, Run, Serve, Stop, encode
 from server.ranks.group import SILENCE_S, Group, RanksBrokenError
 from server.ranks.launch import ChildRanks
-from server.ranks.place import RankInfo, check_devices
+from server.ranks.rank_info import RankInfo, check_devices
 
 _BEAT_S = 1.0
 _EXPLAINED_S = 2.0
@@ -59,10 +59,10 @@ class Lead:
     """Tells one command at a time, and executes it meanwhile: all ranks run the same commands in the same order."""
 
     def __init__(
-        self, place: RankInfo, start: Callable[[int, str, Callable[[str], object]], StartedRanks] = ChildRanks
+        self, rank_info: RankInfo, start: Callable[[int, str, Callable[[str], object]], StartedRanks] = ChildRanks
     ):
         """The other ranks are started by `start`, or waited for, when there is something to load."""
-        self._place = place
+        self._rank_info = rank_info
         self._start = start
         self._turn = threading.Lock()
         self._busy_since: float | None = None
@@ -79,8 +79,8 @@ class Lead:
 
     def load_target(self, path: str, **arguments: Any) -> Target:
         """`load_target` in every rank. Raises CheckpointError as that does, and where ranks rule something out."""
-        device, ranks = arguments["device"], self._place.ranks
-        check_devices(self._place, device, torch.cuda.device_count())
+        device, ranks = arguments["device"], self._rank_info.ranks
+        check_devices(self._rank_info, device, torch.cuda.device_count())
         config = load_config(Path(path))
         check_parts(config, ranks, method_of(read_json(Path(path) / CONFIG)) or arguments["quantise"])
         if arguments["exact"]:
@@ -88,7 +88,7 @@ class Lead:
                 "a sum over ranks may depend on how many tokens share a pass; leave out --exact or --tensor-parallel."
             )
         if device == "cpu" and not arguments["threads"]:
-            arguments["threads"] = max(1, torch.get_num_threads() // self._place.local)
+            arguments["threads"] = max(1, torch.get_num_threads() // self._rank_info.local)
         if self._group is None:
             self._join(device)
         arguments = {"path": path, "ranks": ranks, **arguments}
@@ -98,11 +98,11 @@ class Lead:
             return load_target(**arguments, make_model=make_model)
 
     def _join(self, device: str) -> None:
-        if self._place.is_launched:
-            self._group = Group(self._place, device)
+        if self._rank_info.is_launched:
+            self._group = Group(self._rank_info, device)
             return
-        self._children = self._start(self._place.ranks, device, self._lose)
-        self._group = Group(self._place, device, self._children.store)
+        self._children = self._start(self._rank_info.ranks, device, self._lose)
+        self._group = Group(self._rank_info, device, self._children.store)
 
     @contextmanager
     def telling(self, command: Command) -> Iterator[None]:

@@ -16,7 +16,7 @@ class ComputedTokens:
         self._tokens: list[int] = []  # by position
 
     def count_repeats(self, scheduled: ScheduledTokens) -> int:
-        """How many tokens of its chain were computed before, at the same place of the same sequence.
+        """How many tokens of its chain were computed before, at the same positions of the same sequence.
 
         It counts what the server lost, and what a client dropped only to send it again. A pass that was discarded whole
         had computed nothing that could be kept. The root is no repeat: a turn that begins where the last one ended
@@ -35,8 +35,8 @@ class ComputedTokens:
         if scheduled.verify_input is not None:
             parents, tokens = np.asarray(scheduled.verify_input.parents), np.asarray(scheduled.verify_input.tokens)
             end, missing = 0, list(committed[::-1])
-            for row, place in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
-                if missing and place == (end, missing[-1]):
+            for row, below in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
+                if missing and below == (end, missing[-1]):
                     end = row
                     computed.append(missing.pop())
         if self._tokens[scheduled.start : scheduled.start + len(computed)] != computed:

@@ -84,10 +84,10 @@ class SlotReclaim:
         leases = self._registry.leases
         if self.available >= wanted or not len(leases):
             return
-        used = {place for entry in self._registry.entries for place in entry.sequence.places}
+        used = {prefix for entry in self._registry.entries for prefix in entry.sequence.prefix_nodes}
         for entry in leases.entries:
             if self.available >= wanted:
                 return
-            own, place = len(entry.sequence) - entry.sequence.shared, entry.sequence.place
-            if own or (entry.sequence.shared and place not in used):
+            own, prefix = len(entry.sequence) - entry.sequence.shared, entry.sequence.prefix
+            if own or (entry.sequence.shared and prefix not in used):
                 leases.drop(entry)

@@ -57,7 +57,7 @@ class SharedPrefixes:
         for entry in sorted(reading, key=lambda each: (-each.session.processed, each.requested_at_s)):
             start, tree = entry.sequence.shared, entry.session.tree
             ahead = tuple(tree.tokens[start : min(start + LEAST_RUN, tree.frontier - 1)])
-            token, run = (entry.sequence.place, ahead[0]), (entry.sequence.place, ahead)
+            token, run = (entry.sequence.prefix, ahead[0]), (entry.sequence.prefix, ahead)
             leader = leaders.get(token if entry.waits else run)
             entry.waits, entry.waited_for_since = leader is not None, math.inf
             if leader is not None:

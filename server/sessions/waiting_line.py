@@ -24,7 +24,7 @@ _MAX_WAITING = 256
 
 
 @dataclass(slots=True)
-class _Place:
+class _Waiting:
     tokens: float
     ends: float  # when it is given up
     has_returned: bool
@@ -34,28 +34,28 @@ class _Place:
 
 class WaitingLine:
     def __init__(self) -> None:
-        self._places: dict[Hashable, _Place] = {}  # the oldest first
+        self._waiting: dict[Hashable, _Waiting] = {}  # the oldest first
         self._rests_until = -math.inf
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._waiting)
 
     def refused(self, who: Hashable, tokens: float, wait_s: float, now: float) -> None:
         """A client that needs room for `tokens` tokens was refused, to come back after `wait_s`."""
         self._remove(now)
-        place = self._places.get(who)
-        if place is not None:
-            place.tokens, place.ends, place.has_returned = tokens, now + wait_s + _GRACE_S, True
-        elif len(self._places) < _MAX_WAITING:
-            self._places[who] = _Place(tokens, now + wait_s + _GRACE_S, has_returned=False)
+        waiting = self._waiting.get(who)
+        if waiting is not None:
+            waiting.tokens, waiting.ends, waiting.has_returned = tokens, now + wait_s + _GRACE_S, True
+        elif len(self._waiting) < _MAX_WAITING:
+            self._waiting[who] = _Waiting(tokens, now + wait_s + _GRACE_S, has_returned=False)
 
     def keep(self, who: Hashable, wait_s: float, now: float) -> None:
-        """A client was refused for another reason, to come back after `wait_s`: if it has a place, it keeps its age."""
-        if (place := self._places.get(who)) is not None:
-            place.ends = now + wait_s + _GRACE_S
+        """A client was refused for another reason, to come back after `wait_s`: if it is in line, it keeps its age."""
+        if (waiting := self._waiting.get(who)) is not None:
+            waiting.ends = now + wait_s + _GRACE_S
 
     def served(self, who: Hashable) -> None:
-        self._places.pop(who, None)
+        self._waiting.pop(who, None)
 
     def reserved(self, who: Hashable, now: float, answer_s: float) -> float:
         """Tokens that this client must leave free for the oldest that came back in time; a client that asks once and
@@ -65,19 +65,19 @@ class WaitingLine:
         """
         self._remove(now)
         first_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
-        for each, place in self._places.items():
+        for each, waiting in self._waiting.items():
             if each == who or now < self._rests_until:
                 return 0.0
-            if place.has_returned:
-                if place.holds_until is None:
-                    place.hold_s = max(first_s, 2 * place.hold_s)
-                    place.holds_until = now + place.hold_s
-                if now < place.holds_until:
-                    return place.tokens
-                place.holds_until, self._rests_until = None, now + 2 * place.hold_s
+            if waiting.has_returned:
+                if waiting.holds_until is None:
+                    waiting.hold_s = max(first_s, 2 * waiting.hold_s)
+                    waiting.holds_until = now + waiting.hold_s
+                if now < waiting.holds_until:
+                    return waiting.tokens
+                waiting.holds_until, self._rests_until = None, now + 2 * waiting.hold_s
                 return 0.0
         return 0.0
 
     def _remove(self, now: float) -> None:
-        for who in [who for who, place in self._places.items() if place.ends < now]:
-            del self._places[who]
+        for who in [who for who, waiting in self._waiting.items() if waiting.ends < now]:
+            del self._waiting[who]

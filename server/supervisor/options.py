@@ -71,7 +71,7 @@ def supervisor_options(
     running = limits.max_running or max_decoding_sessions(limits.pass_tokens)
     return SupervisorOptions(
         Bounds(least, most, min(running, limits.max_sessions)),
-        Needs(most, targets.place.ranks, targets.device),
+        Needs(most, targets.rank_info.ranks, targets.device),
         None if replica_flags.ray is None else parse_destination(replica_flags.ray),
         Launch(
             tuple(_arguments(context)),

@@ -18,8 +18,8 @@ _COMING_BACK_S = 5.0
 """A client that was refused is coming back; for so long it counts as refused."""
 
 _SUPERFLUOUS = 0.5
-"""A replica is superfluous while the others would have at most this part of their places in use, and answers wait for
-less than this part of what calls for one more: prompts may be too many for fewer replicas with most places free."""
+"""A replica is superfluous while the others would have at most this part of their slots in use, and answers wait for
+less than this part of what calls for one more: prompts may be too many for fewer replicas with most slots free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Bounds:
 
     least: int
     most: int
-    places: int
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Scaling:
         is_waiting = min(waited_s, now - seen.since_s) >= UP_AFTER_S
         if (is_waiting or is_refusing) and replicas < bounds.most:
             return Scaling(load.refused), replicas + 1
-        has_room = load.running + load.waiting <= _SUPERFLUOUS * bounds.places * (replicas - 1)
+        has_room = load.running + load.waiting <= _SUPERFLUOUS * bounds.slots * (replicas - 1)
         waits_are_short = waited_s < _SUPERFLUOUS * UP_AFTER_S and seen.refusing_since_s is None
         idle_since_s = now if seen.idle_since_s is None else seen.idle_since_s
         seen = replace(seen, idle_since_s=idle_since_s if has_room and waits_are_short else None)

@@ -133,7 +133,7 @@ async def test_an_answer_that_another_server_goes_on_with_is_the_same(setting):
     assert tuple(session.answer) == setting.truth(constraint)
 
 
-LATE = "start: T\nT: /[a-z]{40}/ (" + " & ".join(f"/(.*a.{{{place}}}b.*)?/" for place in range(1, 24)) + ")"
+LATE = "start: T\nT: /[a-z]{40}/ (" + " & ".join(f"/(.*a.{{{index}}}b.*)?/" for index in range(1, 24)) + ")"
 """Compiled in a millisecond; what may follow some 30 letters would take half a minute to find out."""
 
 

@@ -78,7 +78,7 @@ async def ask(setting, kind, settings, policy=STREAM, clock=time.monotonic):
     async with setting.server.running(clock), setting.server.converse(drafter, policy) as conversation:
         answer = await conversation.answer(PROMPT, settings, lambda committed, provisional: None)
         assert not answer.note
-        return answer.tokens, [conversation.logprobs_of(place) for place in range(len(answer.tokens))]
+        return answer.tokens, [conversation.logprobs_of(index) for index in range(len(answer.tokens))]
 
 
 @pytest.mark.parametrize("kind", ["none", "independent", "random"])
@@ -143,7 +143,7 @@ async def test_a_broken_stream_loses_none(setting, moves):
         server = setting.another_server()
         async with server.running():
             await finish(server, session)
-    rows = [session.logprobs_of(place) for place in range(len(session.answer))]
+    rows = [session.logprobs_of(index) for index in range(len(session.answer))]
     setting.check(session.answer, rows)
 
 

@@ -146,7 +146,7 @@ async def test_eight_clients_of_two_drafts_get_each_their_own(
     ]
 
     async def client(index: int, address: str) -> None:
-        request, prompt = requests[index], [2 + (7 * index + place) % 290 for place in range(10 + 20 * index)]
+        request, prompt = requests[index], [2 + (7 * index + position) % 290 for position in range(10 + 20 * index)]
         answer = reference("llama").answer(prompt, TOKENS)
         async with connect(address) as connection:
             session = await stateful_session(connection, request)

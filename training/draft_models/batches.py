@@ -53,8 +53,8 @@ class SampleBatches:
 
     @property
     def heaviest(self) -> Batch:
-        """The batch of the first epoch with the most learned places, of which losses keep a row of logits each. Later
-        epochs have none much heavier."""
+        """The batch of the first epoch with the most learned positions, of which losses keep a row of logits each.
+        Later epochs have none much heavier."""
         learned = [sample.learned for sample in self.samples]
         chosen = max(self.plan(0), key=lambda batch: sum(learned[index] for index in batch))
         return to_batch([self.samples[index] for index in chosen])

@@ -1,4 +1,4 @@
-"""Measures the accuracy of Medusa's heads: for each head and rank, the share of held-out places where it was right.
+"""Measures the accuracy of Medusa's heads: for each head and rank, the share of held-out positions where it was right.
 
 What may live here: measuring it on the target's own answers. It may not know how heads are trained or trees chosen.
 """
@@ -25,7 +25,7 @@ def measure_accuracies(
     samples: whole sequences of token ids, prompt and answer, each with the length of its prompt.
     """
     hits = torch.zeros(draft.config.heads, RANKS, dtype=torch.float64)
-    places = torch.zeros(draft.config.heads, 1, dtype=torch.float64)
+    counts = torch.zeros(draft.config.heads, 1, dtype=torch.float64)
     for tokens, prompt in samples:
         chain = Segment(tokens, range(len(tokens)), range(-1, len(tokens) - 1))
         hidden_TE = target.forward([chain]).hidden  # noqa: N806
@@ -38,8 +38,8 @@ def measure_accuracies(
             logits = draft.logits(index, states, head)
             top = logits.topk(min(RANKS, logits.shape[-1])).indices
             hits[index, : top.shape[1]] += (top == next_tokens[:, None]).sum(dim=0).cpu()
-            places[index] += len(states)
-    return hits / places.clamp(min=1)
+            counts[index] += len(states)
+    return hits / counts.clamp(min=1)
 
 
 def whole_sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:

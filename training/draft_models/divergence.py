@@ -1,6 +1,6 @@
-"""How far a draft's distributions are from the target's, where there are more places than logits fit into memory.
+"""How far a draft's distributions are from the target's, where there are more positions than logits fit into memory.
 
-What may live here: that divergence. It may not know networks, batches or how much a place counts.
+What may live here: that divergence. It may not know networks, batches or how much a position counts.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from torch import nn
 from torch.nn.functional import kl_div, log_softmax
 from torch.utils.checkpoint import checkpoint
 
-# Shape letters: S places, E hidden size, V vocabulary, P learned places.
+# Shape letters: S positions, E hidden size, V vocabulary, P learned positions.
 
-_PLACES = 256
-"""Whose logits are held at once. A gradient computes them again, as several numbers for each token and place would be
-most of what a training keeps."""
+_POSITIONS = 256
+"""Whose logits are held at once. A gradient computes them again, as several numbers for each token and position would
+be most of what a training keeps."""
 
 
 def divergences(head: nn.Module, read: torch.Tensor, logits: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
     """`[..., S]`: of what `head` makes of `read [..., S, E]`, the Kullback-Leibler divergence from the target's
     distributions, whose `logits [P, V]` are in the rows `learned [S]`."""
-    parts = zip(torch.split(read, _PLACES, dim=-2), torch.split(learned, _PLACES), strict=True)
+    parts = zip(torch.split(read, _POSITIONS, dim=-2), torch.split(learned, _POSITIONS), strict=True)
     each = [checkpoint(_divergences, head, part, logits, rows, use_reentrant=False) for part, rows in parts]
     return torch.cat(each, dim=-1)
 

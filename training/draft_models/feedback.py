@@ -13,9 +13,9 @@ import torch
 
 class FeedbackAttention:
     """An `Attention` to call once for each step. In the first, query t attends to columns up to t; in step n, where it
-    stands n places further, to what it attended to in the first, and to its own keys of all steps since.
+    stands n positions further, to what it attended to in the first, and to its own keys of all steps since.
 
-    So column t of step n is the row that a drafter computes n places behind the newest state, which is that of t.
+    So column t of step n is the row that a drafter computes n positions behind the newest state, which is that of t.
     """
 
     def __init__(self) -> None:

@@ -36,11 +36,11 @@ def greedy_answers(target: FrozenTarget, prompts: Sequence[list[int]], rooms: Se
         for row, made in zip(rows, ids[:, width:].tolist(), strict=True):
             answers[row] = until_end(made, target.end_tokens)
         going_on = [
-            place for place, row in enumerate(rows) if rooms[row] > room and answers[row][-1] not in target.end_tokens
+            index for index, row in enumerate(rows) if rooms[row] > room and answers[row][-1] not in target.end_tokens
         ]
         if not going_on:
             break
-        rows = [rows[place] for place in going_on]
+        rows = [rows[index] for index in going_on]
         kept = torch.tensor(going_on, device=target.device)
         ids = ids[kept]
         mask = pad(mask[kept], (0, ids.shape[1] - mask.shape[1]), value=1)

@@ -176,9 +176,9 @@ class Trainer:
     def take(self, moment: Moment, progress: RunProgress | None = None) -> dict[str, torch.Tensor]:
         """One step of the optimiser. Returns loss and metrics as scalars on the device, means over its batches.
 
-        A batch weighs as its learned places among those of the step in all processes, so that a loss that is a mean
+        A batch weighs as its learned positions among those of the step in all processes, so that a loss that is a mean
         over them has the gradient of one batch of all. Where parts of a loss are means over other places, such as those
-        of Medusa's later heads, each part is weighed by the learned places too, which comes close.
+        of Medusa's later heads, each part is weighed by the learned positions too, which comes close.
         """
         settings, workers = self.settings, self.workers
         first = moment.step * settings.accumulate
@@ -193,13 +193,13 @@ class Trainer:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * share
         found: dict[str, torch.Tensor] = {}
-        for part, (number, batch, places) in enumerate(zip(numbers, batches, learned, strict=True)):
+        for part, (number, batch, learned_tokens) in enumerate(zip(numbers, batches, learned, strict=True)):
             with self.enough_memory(batch), self.joining(part):
                 total, metrics = self.lose(batch.to(workers.device), moment, number)
                 # The processes' gradients are averaged.
-                workers.backward(total * (places * workers.count / all_learned))
+                workers.backward(total * (learned_tokens * workers.count / all_learned))
             for name, value in {**metrics, "loss": total.detach()}.items():
-                found[name] = found.get(name, torch.zeros_like(value)) + value * (places / sum(learned))
+                found[name] = found.get(name, torch.zeros_like(value)) + value * (learned_tokens / sum(learned))
         torch.nn.utils.clip_grad_norm_(self.recipe.module.parameters(), self.recipe.tuning.clip)
         self.stepper.step()
         self.stepper.zero_grad()

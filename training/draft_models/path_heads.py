@@ -37,7 +37,7 @@ from training.draft_models.recipe import (
     Tuning,
 )
 
-# Shape letters: R rows, T columns, E hidden size, V vocabulary, P learned places, K tokens of a path.
+# Shape letters: R rows, T columns, E hidden size, V vocabulary, P learned positions, K tokens of a path.
 
 
 class PathHeadsTraining:
@@ -74,16 +74,16 @@ class PathHeadsTraining:
             columns = learn.shape[1]
             path = torch.stack([embedded[:, step : step + columns][learn] for step in range(1, ahead + 1)], dim=1)
             logits = self.draft.logits(base[:, :columns][learn], path, self._target.head).float()
-            came, places = coming[:, ahead:][learn], max(1, int(learn.sum()))
+            came, count = coming[:, ahead:][learn], max(1, int(learn.sum()))
             loss = logits.sum() * 0.0
             if self._hard:
-                loss = loss + self._hard * cross_entropy(logits, came, reduction="sum") / places
+                loss = loss + self._hard * cross_entropy(logits, came, reduction="sum") / count
             if self._soft:
                 with torch.no_grad():
                     likely = softmax(self._target.head(hidden[:, ahead:][learn]).float(), dim=-1)
-                loss = loss - self._soft * (likely * log_softmax(logits, dim=-1)).sum() / places
+                loss = loss - self._soft * (likely * log_softmax(logits, dim=-1)).sum() / count
             losses.append(self._decay**ahead * loss)
-            metrics[f"head {ahead}"] = ((logits.argmax(-1) == came).sum() / places).detach()
+            metrics[f"head {ahead}"] = ((logits.argmax(-1) == came).sum() / count).detach()
         return LossParts(torch.stack(losses).sum(), metrics)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:

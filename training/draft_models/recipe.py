@@ -4,7 +4,7 @@ What may live here: frozen dataclasses and the `Recipe` protocol. It may not kno
 schedules or devices.
 
 Vocabulary of shapes: R rows (one sample each), T columns (positions, padded on the right), L target layers,
-E the target's hidden size, E_kv its key/value heads times their size, V its vocabulary, P learned places.
+E the target's hidden size, E_kv its key/value heads times their size, V its vocabulary, P learned positions.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Features:
 
     `key_values`: [L, R, T, 2 * E_kv], keys after RoPE then values, heads flattened; None unless asked for.
     `hidden`: n -> [R, T, E] for every n asked for. `unnormed`: [R, T, E]; None unless asked for.
-    `logits`: [P, V], at the learned places only, in the row order of `Batch.learn`; None unless asked for.
+    `logits`: [P, V], at the learned positions only, in the row order of `Batch.learn`; None unless asked for.
     Numbers at padding are meaningless.
     """
 
@@ -103,7 +103,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class LossParts:
-    """`total`: float32 scalar that is differentiated, a mean over the batch's learned places.
+    """`total`: float32 scalar that is differentiated, a mean over the batch's learned positions.
 
     `metrics`: its parts and other figures, detached scalars by short name ("kl", "smooth_l1").
     """
@@ -175,7 +175,7 @@ class Recipe(Protocol):
     of it or has `requires_grad` False. Its state dict is what checkpoints hold."""
 
     def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
-        """The loss of one batch with at least one learned place, under autocast where the run asks for it. The last
+        """The loss of one batch with at least one learned position, under autocast where the run asks for it. The last
         moment takes the most memory: it is tried before the run.
 
         The loop accumulates gradients, clips and steps; a recipe does none of it.

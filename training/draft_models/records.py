@@ -76,7 +76,7 @@ Record = ConversationRecord | TextRecord
 
 
 def digest(content: Any) -> str:
-    """A hash of a record's content, independent of its place."""
+    """A hash of a record's content, independent of its position."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -162,7 +162,7 @@ def json_list(path: Path, content: str) -> Iterator[tuple[int, Any]]:
 
 
 def skip(content: str, at: int) -> int:
-    """The place of the next character that is no white space."""
+    """The position of the next character that is no white space."""
     while at < len(content) and content[at].isspace():
         at += 1
     return at

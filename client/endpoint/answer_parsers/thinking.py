@@ -11,7 +11,7 @@ from client.endpoint.answer_parsers.pieces import AnswerParser, Piece, TextPiece
 BEGIN, END = "<think>", "</think>"
 
 
-class _Place(Enum):
+class _State(Enum):
     BEFORE = auto()
     INSIDE = auto()
     BEHIND = auto()
@@ -22,29 +22,29 @@ class Thinking:
     def __init__(self, content: AnswerParser, *, is_inside: bool):
         """`content` parses what is no reasoning; `is_inside`: the prompt ends with the mark where reasoning begins."""
         self._content = content
-        self._place = _Place.INSIDE if is_inside else _Place.BEFORE
+        self._state = _State.INSIDE if is_inside else _State.BEFORE
         self._held = ""
         self._has_thought = False
 
     def feed(self, text: str) -> Sequence[Piece]:
-        if self._place is _Place.CONTENT:
+        if self._state is _State.CONTENT:
             return self._content.feed(text)
         self._held += text
-        if self._place is _Place.BEFORE:
+        if self._state is _State.BEFORE:
             self._look_for_beginning()
         pieces: list[Piece] = []
-        if self._place is _Place.INSIDE:
+        if self._state is _State.INSIDE:
             pieces += self._thoughts()
-        if self._place is _Place.BEHIND:
+        if self._state is _State.BEHIND:
             self._held = self._held.lstrip("\n")
-        if self._held and self._place in (_Place.BEHIND, _Place.CONTENT):
-            self._place, held, self._held = _Place.CONTENT, self._held, ""
+        if self._held and self._state in (_State.BEHIND, _State.CONTENT):
+            self._state, held, self._held = _State.CONTENT, self._held, ""
             pieces += self._content.feed(held)
         return pieces
 
     def end(self, *, is_cut: bool) -> Sequence[Piece]:
         held, self._held = self._held, ""
-        if self._place is _Place.INSIDE:
+        if self._state is _State.INSIDE:
             thought = held.rstrip()
             return [TextPiece(thought, is_reasoning=True)] if thought else []
         return [*self._content.feed(held), *self._content.end(is_cut=is_cut)]
@@ -52,9 +52,9 @@ class Thinking:
     def _look_for_beginning(self) -> None:
         start = self._held.lstrip()
         if start.startswith(BEGIN):
-            self._place, self._held = _Place.INSIDE, start[len(BEGIN) :]
+            self._state, self._held = _State.INSIDE, start[len(BEGIN) :]
         elif not BEGIN.startswith(start):
-            self._place = _Place.CONTENT
+            self._state = _State.CONTENT
 
     def _thoughts(self) -> list[TextPiece]:
         if not self._has_thought:
@@ -63,6 +63,6 @@ class Thinking:
         thought = self._held[:end].rstrip()
         is_over = self._held.startswith(END, end)
         self._held = self._held[end + len(END) :] if is_over else self._held[len(thought) :]
-        self._place = _Place.BEHIND if is_over else _Place.INSIDE
+        self._state = _State.BEHIND if is_over else _State.INSIDE
         self._has_thought |= bool(thought)
         return [TextPiece(thought, is_reasoning=True)] if thought else []

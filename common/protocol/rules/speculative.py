@@ -48,21 +48,21 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
 def judge(
     p: Distribution, group: Sequence[int], draws: Sequence[Draw | None], chances: "_Chances"
 ) -> tuple[int | None, Distribution]:
-    """Which of a group's tokens is accepted, by its place, and what is left of `p` where none is. `draws`: what each
+    """Which of a group's tokens is accepted, by its index, and what is left of `p` where none is. `draws`: what each
     token was drawn from, None for a point mass."""
     tried = set[int]()
-    for place, (token, draw) in enumerate(zip(group, draws, strict=True)):
+    for index, (token, draw) in enumerate(zip(group, draws, strict=True)):
         q = {token: 1.0} if draw is None else _left_of(draw, tried)
         tried.add(token)
         if chances.next() * q[token] < p[token]:
-            return place, p
+            return index, p
         tokens = np.fromiter(q, np.int64)
         p[tokens] = np.maximum(p[tokens] - np.fromiter(q.values(), np.float64), 0.0)
         p[token] = 0.0
         mass = p.sum()
         # Nothing is left where p and q differ by rounding alone.
         if mass <= 0.0:
-            return place, p
+            return index, p
         p /= mass
     return None, p
 

@@ -84,22 +84,22 @@ def make_verify_input(
             constraint=constraint,
             top_logprobs=settings.top_logprobs,
         )
-    places = dict(zip((-1, 0, *nodes), count(-1)))
+    row_of = dict(zip((-1, 0, *nodes), count(-1)))
     order = np.array([0, *nodes])
-    parents = [places[parent] for parent in rows.parents[order].tolist()]
+    parents = [row_of[parent] for parent in rows.parents[order].tolist()]
     waiting: set[int] = set()
     if tree.grouped:
         # A group is in a pass whole or not at all.
         depth = last - tree.root.position
         every = zip(range(len(rows)), rows.parents.tolist(), rows.depths.tolist(), strict=True)
-        waiting = {places[above] for row, above, at in every if above in places and row not in places and at < depth}
+        waiting = {row_of[above] for row, above, at in every if above in row_of and row not in row_of and at < depth}
     return VerifyInput(
         settings.rule,
         sampling,
         tree.frontier,
         rows.tokens[order],
         np.array(parents),
-        {places[row]: draw for row, draw in rows.draws.items() if row in places},
+        {row_of[row]: draw for row, draw in rows.draws.items() if row in row_of},
         seen,
         frozenset(waiting - {0}),
         prompt_length,

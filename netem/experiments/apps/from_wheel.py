@@ -57,8 +57,8 @@ async def measure(request: Request, advance: Advance) -> Report:
             server = await stack.enter_async_context(running("outriderd", *serve, programs=programs))
             address = await server.ready()
         with watch.step("outrider serve, until ready"):
-            places = ("--listen", "127.0.0.1:0", "--cache-dir", str(folder / "cache"))
-            front = running("outrider", "serve", "--server", address, *places, programs=programs)
+            options = ("--listen", "127.0.0.1:0", "--cache-dir", str(folder / "cache"))
+            front = running("outrider", "serve", "--server", address, *options, programs=programs)
             url = f"http://{await (await stack.enter_async_context(front)).ready()}/v1"
         outcomes: list[Outcome] = []
         for agent in AGENTS:
@@ -72,8 +72,8 @@ async def _install(folder: Path, watch: Stopwatch) -> Path:
     """A new environment with the wheel; the folder of its programs."""
     with watch.step("pip wheel"):
         # Dependencies are installed already, which is what --no-build-isolation needs.
-        places = ("--wheel-dir", str(folder), str(_PROJECT))
-        await _run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", *places)
+        options = ("--wheel-dir", str(folder), str(_PROJECT))
+        await _run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", *options)
     (wheel,) = folder.glob("outrider-*.whl")
     programs = folder / "venv" / "bin"
     with watch.step("python -m venv"):

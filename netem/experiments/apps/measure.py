@@ -40,10 +40,10 @@ async def measure(request: Request, advance: Advance) -> Report:
     apps = QUICK_APPS if request.quick else APPS
     done: dict[str, dict[str, Sequence[Outcome] | None]] = {link: {} for link in LINKS}
     async with _behind_a_link(find_family(request.models)) as (proxy, url):
-        for place, link in enumerate(LINKS):
+        for index, link in enumerate(LINKS):
             async with _as(link, proxy):
                 for number, app in enumerate(apps):
-                    advance(f"{link}, {app}", (place + number / len(apps)) / len(LINKS))
+                    advance(f"{link}, {app}", (index + number / len(apps)) / len(LINKS))
                     done[link][app] = await run_app(app, url, request.apps)
     return make_report(done)
 
@@ -56,8 +56,8 @@ async def _behind_a_link(family: DemoModels) -> AsyncIterator[tuple[BreakablePro
         target = await asyncio.to_thread(with_tools, family.target, folder)
         stand_in = await asyncio.to_thread(learnt_by_heart, family.target, folder, EDITED_FILE)
         models = ("--target", str(target), "--target", str(stand_in), "--draft", str(family.draft))
-        places = ("--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0", "--pace-pass", "30ms")
-        server = await stack.enter_async_context(running("outriderd", "serve", *models, *places))
+        options = ("--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0", "--pace-pass", "30ms")
+        server = await stack.enter_async_context(running("outriderd", "serve", *models, *options))
         address = parse_destination(await server.ready())
         proxy = await stack.enter_async_context(BreakableProxy(address))
         _, listens = await stack.enter_async_context(endpoint(proxy.address, folder / "cache", _PARALLEL, settings=()))

@@ -50,9 +50,9 @@ class Outcome:
 
 async def run_app(app: str, url: str, environments: Sequence[Path]) -> list[Outcome] | None:
     """What it did, in the first of the environments that has it, or in this one; None if none has it."""
-    places = [folder for each in environments for folder in (each / "bin", each)]
-    path = os.pathsep.join([*map(str, places), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    for python in [*(each / "python" for each in places if (each / "python").exists()), Path(sys.executable)]:
+    folders = [folder for each in environments for folder in (each / "bin", each)]
+    path = os.pathsep.join([*map(str, folders), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    for python in [*(each / "python" for each in folders if (each / "python").exists()), Path(sys.executable)]:
         environment = {**os.environ, "PATH": path, "NO_PROXY": _HERE, "no_proxy": _HERE}
         lines = await _run([str(python), str(PROGRAMS / "runner.py"), app, url], environment)
         if not any(line["kind"] == "missing" for line in lines):

@@ -50,18 +50,18 @@ class Recording:
     def strung(self, tokens: int) -> "Recording":
         """The same with longer answers: each goes on with those that follow it, until it has so many tokens."""
         strung = []
-        for place, answer in enumerate(self.answers):
+        for index, answer in enumerate(self.answers):
             offers: tuple[Offer, ...] = ()
             while len(offers) < tokens:
-                offers += self.answers[place % len(self.answers)].offers
-                place += 1
+                offers += self.answers[index % len(self.answers)].offers
+                index += 1
             strung.append(RecordedAnswer(answer.prompt_tokens, offers[:tokens]))
         return Recording(tuple(strung), self.beside)
 
     def coverage(self, candidates: int) -> float:
         """The share of tokens that were among so many of the likeliest candidates."""
         taken = [offer.taken for answer in self.answers for offer in answer.offers]
-        return fmean(place is not None and place < candidates for place in taken)
+        return fmean(index is not None and index < candidates for index in taken)
 
     def as_dict(self) -> dict[str, float]:
         return {
@@ -117,8 +117,8 @@ class RecordingDrafter:
         offered = self._seen.get(before)
         if offered is None:
             return None
-        places = [place for place, (candidate, _) in enumerate(offered) if candidate == token]
-        return Offer(_logps(offered), places[0] if places else None)
+        indices = [index for index, (candidate, _) in enumerate(offered) if candidate == token]
+        return Offer(_logps(offered), indices[0] if indices else None)
 
 
 def make_recording(answers: Iterable[tuple[int, Sequence[Offer | None]]], beside: Sequence[Logps]) -> Recording:

@@ -55,9 +55,9 @@ def fullest(answers: float, replicas: int, seed: int) -> int:
         assign()
     turns, most = 4 * total, 0
     for _ in range(turns):
-        place = draws.randrange(total)
-        load[where[place]] -= 1
-        where[place] = where[-1]
+        index = draws.randrange(total)
+        load[where[index]] -= 1
+        where[index] = where[-1]
         where.pop()
         assign()
         most += max(load)
@@ -66,11 +66,11 @@ def fullest(answers: float, replicas: int, seed: int) -> int:
 
 def between(known: Mapping[int, float], at: float) -> float | None:
     """The value at `at`, linear between known ones; the first below them, and None above, which nobody has measured."""
-    places: Sequence[int] = sorted(known)
-    above = bisect_left(places, at)
-    if above == len(places):
+    counts: Sequence[int] = sorted(known)
+    above = bisect_left(counts, at)
+    if above == len(counts):
         return None
-    if above == 0 or places[above] == at:
-        return known[places[above]]
-    left, right = places[above - 1], places[above]
+    if above == 0 or counts[above] == at:
+        return known[counts[above]]
+    left, right = counts[above - 1], counts[above]
     return known[left] + (at - left) / (right - left) * (known[right] - known[left])

@@ -40,9 +40,9 @@ class Replay:
 
     def prompt(self, answer: int, begun: int = 0) -> list[int]:
         """The prompt of recorded answer number `answer`, in a cycle, and `begun` tokens of that answer."""
-        place = answer % len(self._recording.answers)
-        recorded = self._recording.answers[place]
-        first = self._firsts[place]
+        index = answer % len(self._recording.answers)
+        recorded = self._recording.answers[index]
+        first = self._firsts[index]
         return [self._beside] * (recorded.prompt_tokens - 1) + list(range(first, first + begun + 1))
 
     def tokens(self, answer: int) -> int:
@@ -62,10 +62,10 @@ class Replay:
     def _named(self, token: int, logps: Logps, taken: int | None) -> Candidates:
         return [
             (
-                self.next(token) if place == taken else self._beside + (token * _SPREAD + place) % _BESIDE,
+                self.next(token) if index == taken else self._beside + (token * _SPREAD + index) % _BESIDE,
                 logp,
             )
-            for place, logp in enumerate(logps)
+            for index, logp in enumerate(logps)
         ]
 
 

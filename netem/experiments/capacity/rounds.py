@@ -48,7 +48,7 @@ def tokens_of_round(recording: Recording, levels: int) -> float:
         at = 0
         while at < len(hits):
             end = min(at + levels, len(hits) - 1)
-            at = next((place for place in range(at, end) if not hits[place]), end) + 1
+            at = next((index for index in range(at, end) if not hits[index]), end) + 1
             rounds += 1
         tokens += len(hits)
     return per(tokens, rounds)

@@ -101,8 +101,8 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
             sampling = Sampling(temperature=1.0, seed=each)
             options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
             answer = await ask(engine, profile, f"{each:032x}", PROMPT, options, TableDrafter(tables, each))
-            for place, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
-                counted.counts[place, rank] += 1
+            for position, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
+                counted.counts[position, rank] += 1
             counted.passes.append(answer.stats.passes)
             if fault := fault_of(answer):
                 counted.faults.append(fault)

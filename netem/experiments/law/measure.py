@@ -130,11 +130,11 @@ def make_report(rows: Sequence[ConditionResult]) -> Report:
                 for fault in dict.fromkeys(row.counted.faults)
             ),
             *(
-                f"token {place + 1} at '{test.timing}' with the tree '{test.shape}' does not follow the law "
+                f"token {position + 1} at '{test.timing}' with the tree '{test.shape}' does not follow the law "
                 f"(p = {p:.1e})"
                 for test in tests
-                for place, p in enumerate(test.p_values)
-                if place and p < least
+                for position, p in enumerate(test.p_values)
+                if position and p < least
             ),
         ],
     )
@@ -147,7 +147,7 @@ def _shares(counted: RankCounts) -> list[float]:
 
 def _cells(test: TestGroup) -> list[str]:
     answers, shares = len(test.counted.passes), _shares(test.counted)
-    each = [cell for place in (1, 2) for cell in (f"{shares[place]:.3f}", f"{test.p_values[place]:.2g}")]
+    each = [cell for position in (1, 2) for cell in (f"{shares[position]:.3f}", f"{test.p_values[position]:.2g}")]
     speed = (TOKENS + 1) * answers / sum(test.counted.passes)
     return [test.timing, test.shape, str(answers), f"{speed:.2f}", *each]
 

@@ -102,10 +102,10 @@ async def _write_all(
 
 def grade_all(answered: Sequence[AnsweredTask], answers: Sequence[Sequence[str]]) -> list[Grades]:
     """The grades of each list of answers to all tasks. Equal answers to a task are graded once."""
-    distinct = list(dict.fromkeys((place, text) for texts in answers for place, text in enumerate(texts)))
-    verdicts = grade([(answered[place].task, text) for place, text in distinct]).verdicts
+    distinct = list(dict.fromkeys((index, text) for texts in answers for index, text in enumerate(texts)))
+    verdicts = grade([(answered[index].task, text) for index, text in distinct]).verdicts
     verdict = dict(zip(distinct, verdicts, strict=True))
-    return [Grades(tuple(verdict[place, text] for place, text in enumerate(texts))) for texts in answers]
+    return [Grades(tuple(verdict[index, text] for index, text in enumerate(texts))) for texts in answers]
 
 
 def agreed(written: Sequence[OfflineAnswer], answered: Sequence[AnsweredTask], cut: int) -> list[int]:

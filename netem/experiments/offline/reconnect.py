@@ -124,8 +124,8 @@ async def measure(request: Request, advance: Advance) -> Report:
     chosen = await asyncio.to_thread(long_enough, testbed, drafts[0], prompts, workload)
     results: list[OutageResult] = []
     for number, prompt in enumerate(chosen):
-        for place, draft in enumerate(drafts):
-            advance(draft.name, (number + place / len(drafts)) / len(chosen))
+        for index, draft in enumerate(drafts):
+            advance(draft.name, (number + index / len(drafts)) / len(chosen))
             link = drawn(find_profile(LINK), number)
             results += await asyncio.to_thread(measure_outages, testbed, draft, link, prompt, workload)
     return make_report(results, find_profile(LINK), len(chosen), workload.moments, OFFLINE, IDLE)

@@ -62,7 +62,7 @@ def watch_outage(
     Raises ValueError where the answer ended before the outage did.
     """
     heard = next(
-        (place for place in range(1, len(states)) if _is_news(states, place) and states[place].at >= outage.ends),
+        (index for index in range(1, len(states)) if _is_news(states, index) and states[index].at >= outage.ends),
         None,
     )
     if heard is None:
@@ -81,8 +81,8 @@ def watch_outage(
     return OutageObservation(len(before.provisional), survived, pause, repaired - outage.ends)
 
 
-def _is_news(states: Sequence[ScreenState], place: int) -> bool:
-    return states[place].final > states[place - 1].final
+def _is_news(states: Sequence[ScreenState], index: int) -> bool:
+    return states[index].final > states[index - 1].final
 
 
 def _differ(one: ScreenState, other: ScreenState) -> bool:

@@ -33,7 +33,7 @@ class OfferOutcomes:
     answer."""
 
     candidates: Pairs = field(default_factory=list)
-    drawn: dict[str, Pairs] = field(default_factory=lambda: {place: [] for place in PLACES})
+    drawn: dict[str, Pairs] = field(default_factory=lambda: {order: [] for order in PLACES})
     trusts: list[tuple[float, float]] = field(default_factory=list)
 
 
@@ -116,9 +116,9 @@ def _compare_group(group: Sequence[Proposal], token: int, outcomes: Mapping[str,
     draw = group[0].draw
     assert draw is not None
     left = dict(zip(draw.tokens, draw.weights, strict=True))
-    for place, proposal in enumerate(group):
+    for order, proposal in enumerate(group):
         share = left[proposal.token] / sum(left.values())
-        outcomes[PLACES[min(place, len(PLACES) - 1)]].append((log_odds(share), proposal.token == token))
+        outcomes[PLACES[min(order, len(PLACES) - 1)]].append((log_odds(share), proposal.token == token))
         if proposal.token == token:
             return
         del left[proposal.token]

@@ -84,10 +84,10 @@ async def measure(request: Request, advance: Advance) -> Report:
     shapes = _published(request) if request.targets else _made_up(workload)
     for number, config in enumerate(shapes):
         engine = _Engine(workload, config, request)
-        for place, point in enumerate(workload.points):
+        for index, point in enumerate(workload.points):
             advance(
                 f"{point.sessions} sessions at {point.context} tokens",
-                (number + place / len(workload.points)) / len(shapes),
+                (number + index / len(workload.points)) / len(shapes),
             )
             measured.append(engine.measure(point))
         del engine

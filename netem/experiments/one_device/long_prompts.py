@@ -23,8 +23,8 @@ async def long_prompts(bench: Bench, prompts: Prompts, count: int, tokens: int, 
             await asyncio.sleep(0)
     return {
         category: [
-            _long(bench, prompt, [*chosen[place + 1 :], *chosen[: place + 1]], answers, tokens)
-            for place, prompt in enumerate(chosen[:count])
+            _long(bench, prompt, [*chosen[index + 1 :], *chosen[: index + 1]], answers, tokens)
+            for index, prompt in enumerate(chosen[:count])
         ]
         for category, chosen in prompts.items()
     }

@@ -160,7 +160,7 @@ def make_report(
                 }
                 for row in rows
             ],
-            "drawn_fit": {place: _as_dict(pairs) for place, pairs in outcomes.drawn.items()},
+            "drawn_fit": {order: _as_dict(pairs) for order, pairs in outcomes.drawn.items()},
             "noise_weights": outcomes.trusts,
         },
         faults=[f"{different} coupled answers depend on how the drafter ranked"] if different else [],
@@ -175,8 +175,8 @@ def _as_dict(pairs: Pairs) -> dict[str, float] | None:
 def _on_calibration(outcomes: OfferOutcomes) -> str:
     """A remark on the calibration error of the drafters' probabilities."""
     said = {"candidates with noise": calibration_error(outcomes.candidates, [logp for logp, _ in outcomes.candidates])}
-    for (place, pairs), curve in zip(outcomes.drawn.items(), DRAWN, strict=True):
-        said[f"the {place} of drawn siblings"] = calibration_error(pairs, [curve.logp(x) for x, _ in pairs])
+    for (order, pairs), curve in zip(outcomes.drawn.items(), DRAWN, strict=True):
+        said[f"the {order} of drawn siblings"] = calibration_error(pairs, [curve.logp(x) for x, _ in pairs])
     errors = ", ".join(f"{error:.3f} for {name}" for name, error in said.items())
     return (
         "Mean distance of the probability that a drafter gave to a token from the share that was committed, over ten "

@@ -62,7 +62,7 @@ def _in_all_modes(bench: Bench) -> Iterator[dict[str, Bench]]:
     with TemporaryDirectory(prefix="outrider-lab-") as folder:
         benches = {AS_IS: bench}
         for mode in QUANTISED:
-            bundles = {own: Path(folder) / mode / str(place) for place, own in enumerate(bench.bundles)}
+            bundles = {own: Path(folder) / mode / str(index) for index, own in enumerate(bench.bundles)}
             for own, quantised in bundles.items():
                 quantise_directory(bench.bundles[own], mode, quantised)
             benches[mode] = replace(bench, bundles=bundles)

@@ -93,11 +93,11 @@ def _write_tokenizer(writer: Any, checkpoint: Path, config: Mapping[str, Any]) -
     special = {added["content"]: added["id"] for added in stored["added_tokens"]}
     numbered = {number: token for token, number in (model["vocab"] | special).items()}
     types = gguf.TokenType
-    places = range(config["vocab_size"])
+    token_ids = range(config["vocab_size"])
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(_PRE_TOKENIZER)
-    writer.add_token_list([numbered.get(place, f"<unused {place}>") for place in places])
-    writer.add_token_types([_type_of(types, numbered.get(place), special) for place in places])
+    writer.add_token_list([numbered.get(token_id, f"<unused {token_id}>") for token_id in token_ids])
+    writer.add_token_types([_type_of(types, numbered.get(token_id), special) for token_id in token_ids])
     writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]])
     writer.add_eos_token_id(config["eos_token_id"])
     if config.get("pad_token_id") is not None:

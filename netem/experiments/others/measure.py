@@ -140,7 +140,7 @@ def _ask_generate(request: Request, workload: OthersWorkload) -> Asked:
     end_tokens = read_card("target", paths.target, tokenizer).end_tokens
     chosen = choose(paths.prompts, workload.prompts, request.seed)
     texts = [
-        prompt.text for place in range(workload.prompts) for each in chosen.values() for prompt in each[place:][:1]
+        prompt.text for index in range(workload.prompts) for each in chosen.values() for prompt in each[index:][:1]
     ]
     target: Any = load_causal_lm(paths.target)
     references = [

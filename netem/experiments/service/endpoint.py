@@ -18,6 +18,6 @@ async def endpoint(
 ) -> AsyncIterator[tuple[Child, str]]:
     """The process and its HOST:PORT. parallel: how many requests it answers at a time."""
     arguments = ("--server", str(server), "--listen", "127.0.0.1:0", "--cache-dir", str(cache))
-    places = ("--parallel", str(parallel), "--threads", str(HALF_THE_CORES))
-    async with running("outrider", "serve", *arguments, *settings, *places) as child:
+    options = ("--parallel", str(parallel), "--threads", str(HALF_THE_CORES))
+    async with running("outrider", "serve", *arguments, *settings, *options) as child:
         yield child, await child.ready()

@@ -111,11 +111,11 @@ def make_tokenizer(form: ChatForm, vocabulary: int) -> PreTrainedTokenizerFast:
     if len(signs) + len(merges) != regular:
         raise ValueError(f"{vocabulary} tokens are too few or too many for this form")
     tokens = [*signs, *(left + right for left, right in merges)]
-    backend = Tokenizer(BPE({token: place for place, token in enumerate(tokens)}, merges))
+    backend = Tokenizer(BPE({token: token_id for token_id, token in enumerate(tokens)}, merges))
     backend.pre_tokenizer = ByteLevel(add_prefix_space=False)
     backend.decoder = ByteLevelDecoder()
-    named = {place: name for name, place in form.special.items()}
-    backend.add_special_tokens([named.get(place, f"<|reserved_{place}|>") for place in range(form.specials)])
+    named = {token_id: name for name, token_id in form.special.items()}
+    backend.add_special_tokens([named.get(token_id, f"<|reserved_{token_id}|>") for token_id in range(form.specials)])
     make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
     return make(
         tokenizer_object=backend,

@@ -83,12 +83,12 @@ def _write_shards(
             room = _SHARD_BYTES
         groups[-1].append(name)
         room -= size
-    places: dict[str, str] = {}
+    weight_map: dict[str, str] = {}
     for number, names in enumerate(groups, start=1):
         file = f"model-{number:05}-of-{len(groups):05}.safetensors"
         save_file({name: _drawn(name, shapes[name], dtype, generator) for name in names}, directory / file)
-        places |= dict.fromkeys(names, file)
-    _write_json(directory / SHARD_INDEX, {"metadata": {}, "weight_map": places})
+        weight_map |= dict.fromkeys(names, file)
+    _write_json(directory / SHARD_INDEX, {"metadata": {}, "weight_map": weight_map})
 
 
 def _drawn(name: str, shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:

@@ -195,16 +195,16 @@ def play_virtually(
     """
     profile, options = find_profile(setting.link), system.options(tokens, setting.level_seconds)
 
-    async def client(engine: Engine, draw: int, place: int) -> list[TimedAnswer]:
+    async def client(engine: Engine, draw: int, index: int) -> list[TimedAnswer]:
         asker = Asker(testbed, engine, system, options)
         return [
-            await asker.ask_timed(drawn(profile, draw, place, number), prompt)
-            for number, prompt in enumerate(rotated(prompts, place))
+            await asker.ask_timed(drawn(profile, draw, index, number), prompt)
+            for number, prompt in enumerate(rotated(prompts, index))
         ]
 
     async def main(draw: int) -> Run:
         async with testbed.server.serve(pace=setting.pace) as engine:
-            played = await asyncio.gather(*(client(engine, draw, place) for place in range(setting.clients)))
+            played = await asyncio.gather(*(client(engine, draw, index) for index in range(setting.clients)))
             return Run([timed for answers in played for timed in answers], engine.counters)
 
     runs = [run_virtually(main(draw)) for draw in range(setting.repetitions)]

@@ -81,8 +81,8 @@ async def measure(request: Request, advance: Advance) -> Report:
     found = models(request)
     systems = (CLOUD_DECODING, *(_DRAFTING if MOA.name in found else ()))
     loads: dict[str, list[TimedLoad]] = {}
-    for place, system in enumerate(systems):
-        advance(f"{system.name}: starting", place / len(systems))
+    for index, system in enumerate(systems):
+        advance(f"{system.name}: starting", index / len(systems))
         options = ("--device", request.device, "--dtype", dtype)
         target, *drafts = found.values()
         opened = start_system(target, drafts, LINK, system, max(workload.clients), Pace(), 0.0, options, backend)
@@ -90,7 +90,7 @@ async def measure(request: Request, advance: Advance) -> Report:
             await running.warm_up(prompts[0])
             loads[system.name] = []
             for turn, clients in enumerate(workload.clients):
-                share = (place + turn / len(workload.clients)) / len(systems)
+                share = (index + turn / len(workload.clients)) / len(systems)
                 advance(f"{system.name}, {counted(clients, 'client')}", share)
                 loads[system.name].append(await play(running.play, prompts, workload.tokens, clients))
     return make_report(loads, workload.tokens, f"{device_name(request.device)}, {dtype}", backend)
@@ -106,14 +106,14 @@ async def play(ask: Any, prompts: Sequence[Sequence[int]], tokens: int, clients:
 def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: str, backend: str) -> Report:
     numbers = {name: [each.as_dict() for each in of] for name, of in loads.items()}
     counts = [each.clients for each in loads[CLOUD_DECODING.name]]
-    places = [(place, name) for place in range(len(counts)) for name in loads]
+    cells = [(index, name) for index in range(len(counts)) for name in loads]
     different = [
-        count for place, count in enumerate(counts) if not is_identical([of[place].answers for of in loads.values()])
+        count for index, count in enumerate(counts) if not is_identical([of[index].answers for of in loads.values()])
     ]
     return Report(
         title="One server under load in real time",
         headings=HEADINGS,
-        rows=[_row(counts[place], name, numbers, place) for place, name in places],
+        rows=[_row(counts[index], name, numbers, index) for index, name in cells],
         remarks=(
             f"Target on {machine}. Nothing is waited for: passes and levels take what this machine takes. Greedy "
             f"answers of at most {tokens} tokens over {LINK}, emulated by `{backend}`, a link for each client. Clients "
@@ -132,8 +132,8 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
             "backend": backend,
             "identical": not different,
             "loads": [
-                {"clients": count, "systems": {name: of[place] for name, of in numbers.items()}}
-                for place, count in enumerate(counts)
+                {"clients": count, "systems": {name: of[index] for name, of in numbers.items()}}
+                for index, count in enumerate(counts)
             ],
         },
         faults=[
@@ -149,8 +149,8 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
     )
 
 
-def _row(clients: int, name: str, numbers: Mapping[str, Sequence[Mapping[str, float]]], place: int) -> list[str]:
-    own, cloud = numbers[name][place], numbers[CLOUD_DECODING.name][place]
+def _row(clients: int, name: str, numbers: Mapping[str, Sequence[Mapping[str, float]]], index: int) -> list[str]:
+    own, cloud = numbers[name][index], numbers[CLOUD_DECODING.name][index]
     alone, together = "tokens_per_second_of_a_client", "tokens_per_second_of_all"
     return [
         str(clients),

@@ -47,10 +47,10 @@ class RealSystem:
         """The answers of all clients, or of the first `clients`, each to every prompt one after the other, beginning
         with a different one."""
 
-        async def one(place: int, client: RealClient) -> list[Answer]:
-            return [await self._ask(client, prompt, new_tokens) for prompt in rotated(prompts, place)]
+        async def one(index: int, client: RealClient) -> list[Answer]:
+            return [await self._ask(client, prompt, new_tokens) for prompt in rotated(prompts, index)]
 
-        played = await asyncio.gather(*(one(place, client) for place, client in enumerate(self.clients[:clients])))
+        played = await asyncio.gather(*(one(index, client) for index, client in enumerate(self.clients[:clients])))
         return [answer for answers in played for answer in answers]
 
     async def _ask(self, client: RealClient, prompt: Sequence[int], new_tokens: int) -> Answer:
@@ -62,9 +62,9 @@ class RealSystem:
             await self._ask(client, prompt, _WARM_UP_TOKENS)
 
 
-def rotated(prompts: Sequence[Sequence[int]], place: int) -> list[Sequence[int]]:
+def rotated(prompts: Sequence[Sequence[int]], index: int) -> list[Sequence[int]]:
     """All prompts, rotated by `place`, which may exceed their number."""
-    first = place % len(prompts)
+    first = index % len(prompts)
     return [*prompts[first:], *prompts[:first]]
 
 

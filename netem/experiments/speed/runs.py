@@ -94,7 +94,7 @@ def drawn(profile: LinkProfile, *numbers: int) -> LinkProfile:
 
     numbers: all but the last below 1000.
     """
-    return replace(profile, seed=sum(number * 1000**place for place, number in enumerate(numbers)))
+    return replace(profile, seed=sum(number * 1000**index for index, number in enumerate(numbers)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ async def run_everywhere(
     """Every system on every link, one at a time, with prompts for code."""
     runs: dict[str, dict[str, Run]] = {link: {} for link in links}
     for number, link in enumerate(links):
-        for place, (name, system) in enumerate(systems.items()):
-            advance(f"{link}, {name}", (number + place / len(systems)) / len(links))
+        for index, (name, system) in enumerate(systems.items()):
+            advance(f"{link}, {name}", (number + index / len(systems)) / len(links))
             # In a thread: the virtual clock has an event loop of its own.
             runs[link][name] = await asyncio.to_thread(
                 run_alone, testbed, find_profile(link), system, testbed.prompts[CODE], workload.tokens

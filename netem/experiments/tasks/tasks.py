@@ -47,8 +47,8 @@ def tasks_of(prompts: Iterable[BenchmarkPrompt]) -> list[Task]:
     """The tasks of the prompts that have tests, named by category and number."""
     tested = [prompt for prompt in prompts if prompt.tests]
     return [
-        Task(f"{prompt.category}-{place}", prompt.text, prompt.category, partial(candidate_program, prompt.tests))
-        for place, prompt in enumerate(tested)
+        Task(f"{prompt.category}-{index}", prompt.text, prompt.category, partial(candidate_program, prompt.tests))
+        for index, prompt in enumerate(tested)
     ]
 
 

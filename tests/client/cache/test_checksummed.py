@@ -10,10 +10,10 @@ def test_what_is_kept_comes_back_whole_or_not_at_all(tmp_path):
         write_checksummed(file, kept)
         assert read_checksummed(file) == kept
     whole = file.read_bytes()
-    for place in range(len(whole)):
-        file.write_bytes(whole[:place])
+    for index in range(len(whole)):
+        file.write_bytes(whole[:index])
         assert read_checksummed(file) is None
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        file.write_bytes(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :])
         assert read_checksummed(file) is None
 
 

@@ -37,10 +37,10 @@ def test_what_a_server_said_is_kept_for_its_address(tmp_path):
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path, kept):
     whole = kept.read_bytes()
-    for place in range(len(whole)):
-        kept.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for index in range(len(whole)):
+        kept.write_bytes(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :])
         assert recall(tmp_path, HERE) is None
-        kept.write_bytes(whole[:place])
+        kept.write_bytes(whole[:index])
         assert recall(tmp_path, HERE) is None
     kept.write_bytes(whole)
     assert recall(tmp_path, HERE) == SAID

@@ -101,7 +101,7 @@ def test_the_table_is_whole_in_80_columns():
     text = console.file.getvalue()
     assert "…" not in text
     lines = text.splitlines()
-    (place,) = [place for place, line in enumerate(lines) if line.strip().startswith("system")]
-    assert lines[place - 1].strip() == "real time here:"
-    assert " ".join(lines[place].split()) == "system tokens/s speed first token kB up kB down tokens/s late"
+    (index,) = [index for index, line in enumerate(lines) if line.strip().startswith("system")]
+    assert lines[index - 1].strip() == "real time here:"
+    assert " ".join(lines[index].split()) == "system tokens/s speed first token kB up kB down tokens/s late"
     assert all(word in text for word in ("12345 ms", "1.00x", "100%"))

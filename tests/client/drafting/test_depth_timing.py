@@ -79,7 +79,7 @@ def test_draft_state_makes_a_level_dearer():
 def test_levels_are_drafted_one_below_the_other_below_several_prompts():
     drafter = Timed([0.010])
     level_seconds(drafter, VOCABULARY, drafter.clock)
-    begun = [place for place, view in enumerate(drafter.views) if not view.nodes]
+    begun = [index for index, view in enumerate(drafter.views) if not view.nodes]
     for start, end in zip(begun, [*begun[1:], len(drafter.views)], strict=True):
         assert [len(view.nodes) for view in drafter.views[start:end]] == [2 * level for level in range(end - start)]
     assert len({drafter.views[start].tokens for start in begun}) == len(begun) > 1

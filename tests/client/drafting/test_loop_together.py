@@ -214,9 +214,9 @@ class Schedule:
             return
         tree, before = self.loop.session.tree, self.loop.session.tree.last_id
         parents, level = [0, *(node.id for node in self.step.view.nodes)], []
-        for place in range(1, self.random.randint(1, 4)):
+        for index in range(1, self.random.randint(1, 4)):
             level.append(Proposal(self.random.choice(parents), self.random.randrange(VOCABULARY), -0.5))
-            parents.append(-place)
+            parents.append(-index)
         fresh_view = len(self.step.view.tokens) == tree.frontier
         self.send(self.loop.drafted(self.step, level))
         self.step, self.count = None, self.count + 1

@@ -79,12 +79,12 @@ def tools(count: int, described: int) -> list[dict]:
     """Strict tools whose parameters have a description of so many characters."""
     function = STRICT["function"]
     schema = {**function["parameters"], "description": "x" * described}
-    named = ({**function, "name": f"add_{place}", "parameters": schema} for place in range(count))
+    named = ({**function, "name": f"add_{index}", "parameters": schema} for index in range(count))
     return [{"type": "function", "function": each} for each in named]
 
 
 def test_a_schema_that_could_end_the_process_is_refused():
-    chained = {str(place): {"$ref": f"#/$defs/{place + 1}"} for place in range(3000)}
+    chained = {str(index): {"$ref": f"#/$defs/{index + 1}"} for index in range(3000)}
     schema = {"$defs": {**chained, "3000": {"type": "null"}}, "$ref": "#/$defs/0"}
     form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
     with pytest.raises(FaultError, match="more than the 32768 allowed") as refused:
@@ -111,7 +111,7 @@ def test_a_text_with_a_token_that_the_target_has_no_logits_for_is_refused():
 
 def test_a_schema_that_takes_too_long_to_compile_is_refused_and_others_are_not():
     """A few hundred characters would take for ever."""
-    schema = {"type": "string", "allOf": [{"pattern": f"a.{{{place}}}b"} for place in range(1, 24)]}
+    schema = {"type": "string", "allOf": [{"pattern": f"a.{{{index}}}b"} for index in range(1, 24)]}
     form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
     began, models = time.process_time(), SimpleNamespace(find=lambda _: service("hermes", NoPool()))
     app = make_app(OpenAiPaths(models, Sampling(seed=0), dict).routes(), access_rules_for("127.0.0.1", None))
@@ -136,7 +136,7 @@ def test_strict_tools_that_are_too_many_are_free_which_is_told_or_refused():
     many = {"tools": tools(90, described=0)}
     (choice,) = choices(many)
     assert choice.options.constraint is None
-    assert choice.unheeded == tuple(f"tools[{place}].function.strict" for place in range(90))
+    assert choice.unheeded == tuple(f"tools[{index}].function.strict" for index in range(90))
     with pytest.raises(FaultError, match="too long for one constraint") as refused:
         choices(many, strict=True)
     assert refused.value.fault.parameter == "tools[0].function.strict"

@@ -38,7 +38,7 @@ async def opened(tmp_path) -> AsyncIterator[Listener]:
         require_idle=lambda _: None,
     )
     parts = SimpleNamespace(client=client, make_drafter=None, choice=DraftChoice(**CHOICE))
-    listener = Listener([parts], Access(parse_address(ADDRESS)), tmp_path, places=1)  # type: ignore[arg-type]
+    listener = Listener([parts], Access(parse_address(ADDRESS)), tmp_path, slots=1)  # type: ignore[arg-type]
     await listener.open()
     yield listener
     await listener.close()

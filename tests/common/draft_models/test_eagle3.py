@@ -168,14 +168,14 @@ TARGET = target_of()
 
 def test_taps_are_numbered_as_in_vllm_or_under_eagle_config_as_in_sglang(tmp_path):
     tensors = tensors_of("authors")
-    for place, (special, taps) in enumerate(
+    for index, (special, taps) in enumerate(
         (
             ({}, (2, 4, 5)),
             ({"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}, (1, 3, 8)),
             ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 6]}}, (2, 4, 7)),
         )
     ):
-        folder = write(tmp_path / str(place), "authors", tensors, **special)
+        folder = write(tmp_path / str(index), "authors", tensors, **special)
         assert read_taps(folder, 8) == taps
         check_sizes(folder, read_facts(folder), TARGET)
 

@@ -58,8 +58,8 @@ def test_parents_come_first_and_the_tree_is_no_deeper_than_there_are_heads():
     chosen = sparse_tree(ACCURACIES, 39)
     assert len(chosen) == 39
     assert max(map(len, chosen)) == 3
-    for place, path in enumerate(chosen):
-        assert len(path) == 1 or path[:-1] in chosen[:place]
+    for index, path in enumerate(chosen):
+        assert len(path) == 1 or path[:-1] in chosen[:index]
     assert sparse_tree(ACCURACIES, 1000) == chosen
 
 

@@ -55,11 +55,11 @@ class BlockScene(Scene):
         """As in training: log-probabilities behind `path` in the block whose anchor is the end of `anchored`."""
         read, positions, keys_values, attention = self._seen(anchored, held)
         block = self.draft.predict_block(read[:, -1], positions[:, -1], attention, keys_values)
-        place, state = block[:, len(path)], self.draft.first_path(block[:, 0])
+        hidden, state = block[:, len(path)], self.draft.first_path(block[:, 0])
         for token in path:
             state = self.draft.next_path(state, self.target.get_input_embeddings()(torch.tensor([token])))
         likeliest = self._head(block[0]).topk(SHORTLIST).indices.unique()
-        logits = self._head(self.draft.corrected(place, state))[0]
+        logits = self._head(self.draft.corrected(hidden, state))[0]
         kept = torch.full_like(logits, -torch.inf).index_copy(0, likeliest, logits[likeliest])
         return torch.log_softmax(kept, -1)
 

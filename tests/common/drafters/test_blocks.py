@@ -23,7 +23,7 @@ class Fixed:
     newest_state = -1
 
     def logits(self, block, paths):
-        return block.places[[len(path) for path in paths]]
+        return block.hidden[[len(path) for path in paths]]
 
 
 def block(lead=()):
@@ -44,7 +44,7 @@ def likeliest(sampling):
 def test_a_node_has_the_place_of_the_block_that_begins_nearest_above_it_as_far_as_it_reaches():
     first, below = block(), block(lead=(5,))
     paths = {0: (), 1: (4,), 2: (4, 4), 3: (4, 4, 4), 4: (5,), 5: (5, 4, 4), 6: (5, 4, 4, 4)}
-    found = holding(first, below).places(TOKENS, paths)
+    found = holding(first, below).positions(TOKENS, paths)
     of_below = {4: BlockPosition(below, ()), 5: BlockPosition(below, (4, 4))}
     assert found == {
         0: BlockPosition(first, ()),
@@ -56,14 +56,14 @@ def test_a_node_has_the_place_of_the_block_that_begins_nearest_above_it_as_far_a
 
 def test_a_block_is_used_for_what_follows_what_it_was_made_for_whatever_is_committed_meanwhile():
     first, below = block(), block(lead=(5,))
-    found = holding(first, below).places((*TOKENS, 4), {0: (), 1: (5,), 2: (5, 5)})
+    found = holding(first, below).positions((*TOKENS, 4), {0: (), 1: (5,), 2: (5, 5)})
     assert found == {0: BlockPosition(first, (4,)), 1: BlockPosition(first, (4, 5))}
 
 
 def test_another_ranking_ranks_the_tokens_of_a_block_anew():
-    blocks, places = holding(held := block()), {0: BlockPosition(held, ())}
+    blocks, positions = holding(held := block()), {0: BlockPosition(held, ())}
     for temperature in (1.0, 0.5):
-        (offer,) = blocks.offers(TOKENS, places, likeliest(Sampling(temperature))).values()
+        (offer,) = blocks.offers(TOKENS, positions, likeliest(Sampling(temperature))).values()
         assert [token for token, _ in offer.candidates] == [4, 5]
         assert offer.candidates[0][1] - offer.candidates[1][1] == pytest.approx(1 / temperature)
         blocks.forget_offers()

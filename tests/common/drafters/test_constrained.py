@@ -40,8 +40,8 @@ def test_exactly_the_rising_paths_are_left_and_each_stays_what_it_was(data):
     view = TreeView((9, 9, 3), nodes, prompt_length=2, constraint=Rising())
     count = data.draw(st.integers(0, 8))
     proposals = [
-        Proposal(data.draw(st.sampled_from([0, 1, 2, *range(-place, 0)])), data.draw(tokens), -place / 10)
-        for place in range(count)
+        Proposal(data.draw(st.sampled_from([0, 1, 2, *range(-index, 0)])), data.draw(tokens), -index / 10)
+        for index in range(count)
     ]
     expected = [path for each in proposals if (path := path_of(view, proposals, each)) == sorted(set(path))]
     kept = allowed_proposals(view, proposals)

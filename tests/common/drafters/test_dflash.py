@@ -92,10 +92,10 @@ def test_a_block_proposes_from_the_likeliest_tokens_of_its_places(scene, publish
     network = network_for(scene, published)
     network.absorb(scene.frames(exporter_for(published), range(11)))
     block = network.predict_block(TOKENS, ())
-    places = stated(scene, (), range(11))
-    assert set(block.tokens.tolist()) == set(places.topk(3).indices.flatten().tolist())
+    rows = stated(scene, (), range(11))
+    assert set(block.tokens.tolist()) == set(rows.topk(3).indices.flatten().tolist())
     found = torch.log_softmax(network.logits(block, [(), (1, 1)]), -1)
-    expected = torch.log_softmax(places[[0, 2]][:, block.tokens], -1)
+    expected = torch.log_softmax(rows[[0, 2]][:, block.tokens], -1)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -113,8 +113,8 @@ def test_one_call_drafts_the_chain_that_the_block_makes_most_probable(scene, pub
     expansion = Expansion(children=1, breadth=1, nodes=30, least_probability=1e-12)
     drafter = BlockDrafter(network_for(scene, published), REQUEST, expansion)
     proposals = drafter.draft(TreeView(tuple(TOKENS), ()), scene.frames(exporter_for(published), range(11)))
-    places = stated(scene, (), range(11))
+    rows = stated(scene, (), range(11))
     assert drafter.kind == "dflash"
-    assert [each.token for each in proposals] == places.argmax(-1).tolist()
+    assert [each.token for each in proposals] == rows.argmax(-1).tolist()
     assert [each.parent for each in proposals] == [-number for number in range(LENGTH - 1)]
-    assert [each.logp for each in proposals] == pytest.approx(places.amax(-1).tolist(), abs=1e-4)
+    assert [each.logp for each in proposals] == pytest.approx(rows.amax(-1).tolist(), abs=1e-4)

@@ -75,7 +75,7 @@ def test_two_drafts_that_read_the_same_draft_state_share_a_tree_and_one_request(
     "kinds", [("eagle", "eagle3"), ("moa", "moa"), ("block", "moa"), ("eagle3", "lookup", "dflash")]
 )
 def test_drafts_whose_draft_state_is_made_for_each_alone_are_refused_by_name(kinds):
-    asked = [(kind, StateRequest(f"{kind} {place}")) for place, kind in enumerate(kinds)]
+    asked = [(kind, StateRequest(f"{kind} {index}")) for index, kind in enumerate(kinds)]
     with pytest.raises(MisuseError, match=f"'{kinds[0]} 0' and '{kinds[-1]} {len(kinds) - 1}' cannot draft together"):
         check_shared_state(asked)
 

@@ -200,11 +200,11 @@ def perfect(target):
         for index in range(3):
             weight = torch.zeros(VOCAB, HIDDEN, dtype=torch.float64)
             states = torch.linalg.pinv(every[path[:-1]])  # one column for each token of the path, to which it says 1
-            for place, token in enumerate(path[:-1]):
+            for depth, token in enumerate(path[:-1]):
                 came = token
                 for _ in range(index + 2):
                     came = follows[came]
-                weight[came] += states[:, place]
+                weight[came] += states[:, depth]
             draft.heads[index].weight.copy_(weight)
         return draft
 

@@ -24,7 +24,7 @@ class Draft:
 
     def draft(self, view, states=()):
         self.came += [state.start for state in states]
-        self.positions = [state.start + place for state in states for place in range(state.count)]
+        self.positions = [state.start + index for state in states for index in range(state.count)]
         self.judged = replace(view, prompt_length=self.token)
         return [Proposal(0, self.token, -1.0)]
 

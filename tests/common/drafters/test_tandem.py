@@ -1,4 +1,4 @@
-"""The tandem drafter computes the published layers over trees, with the target's states in the place of its own
+"""The tandem drafter computes the published layers over trees, with the target's states instead of its own
 wherever they have arrived."""
 
 import pytest

@@ -75,7 +75,7 @@ def test_views_of_sessions_that_share_a_prefix_may_overlap(name: str) -> None:
 @pytest.mark.parametrize("name", SCORINGS)
 def test_a_row_may_have_its_pieces_in_several_launches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where many rows and many ranges would take too much memory at once."""
-    monkeypatch.setattr("common.models.view_launches._MOST_PLACES", 1)
+    monkeypatch.setattr("common.models.view_launches._MOST_RESULTS", 1)
     plan, varlen = random_plan(1), Varlen()
     layer = make_layer(plan.rows)
     found = SplitAttention(OverViewsAtOnce(varlen), shortest_view=8).attend(

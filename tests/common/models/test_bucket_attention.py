@@ -33,10 +33,10 @@ PASSES = [*map(random_segments, range(4)), sharing_segments()]
 @pytest.mark.parametrize("name", UNCAPPED)
 @pytest.mark.parametrize("segments", PASSES)
 def test_each_row_gets_what_it_sees(
-    name: str, segments: list[Segment], shortest_piece: int, most_places: int, monkeypatch: pytest.MonkeyPatch
+    name: str, segments: list[Segment], shortest_piece: int, most_results: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("common.models.view_launches._SHORTEST_PIECE", shortest_piece)
-    monkeypatch.setattr("common.models.view_launches._MOST_PLACES", most_places)
+    monkeypatch.setattr("common.models.view_launches._MOST_RESULTS", most_results)
     plan, alone = plan_of(segments, bucket_of(segments)), plan_of(segments)
     layer = make_layer(plan.rows)
     found = BucketAttention(Varlen(), shortest_view=8).attend(

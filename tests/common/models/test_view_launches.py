@@ -42,11 +42,13 @@ def views_of_sessions(draw: st.DrawFn) -> list[View]:
     return views
 
 
-@given(views=views_of_sessions(), shortest=st.sampled_from([1, 4, 16, 64]), most_places=st.sampled_from([1, 20, 8_192]))
-def test_each_row_sees_each_slot_of_its_views_once(views: list[View], shortest: int, most_places: int) -> None:
+@given(
+    views=views_of_sessions(), shortest=st.sampled_from([1, 4, 16, 64]), most_results=st.sampled_from([1, 20, 8_192])
+)
+def test_each_row_sees_each_slot_of_its_views_once(views: list[View], shortest: int, most_results: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view_launches, "_SHORTEST_PIECE", shortest)
-        patch.setattr(view_launches, "_MOST_PLACES", most_places)
+        patch.setattr(view_launches, "_MOST_RESULTS", most_results)
         launches = launches_over(views, KV_HEADS, SHARED)
     expected = Counter(
         (row, slot)
@@ -56,14 +58,14 @@ def test_each_row_sees_each_slot_of_its_views_once(views: list[View], shortest: 
     )
     assert sum(map(seen, launches), Counter()) == expected
     for launch in launches:
-        assert launch.most_pieces == 1 or launch.most_pieces * max(each.rows.stop for each in views) <= most_places
+        assert launch.most_pieces == 1 or launch.most_pieces * max(each.rows.stop for each in views) <= most_results
         offsets = launch.key_offsets.tolist()
         assert offsets == sorted(offsets)
-        places, has_piece = launch.places(max(expected)[0] + 1, launch.most_pieces)
-        found = sorted(places[has_piece].tolist())
+        index, has_piece = launch.piece_index(max(expected)[0] + 1, launch.most_pieces)
+        found = sorted(index[has_piece].tolist())
         assert found == list(range(len(launch.rows_T))), "each result is taken once"
         rows = has_piece.nonzero()[1]
-        assert launch.rows_T[places[has_piece]].tolist() == rows.tolist()
+        assert launch.rows_T[index[has_piece]].tolist() == rows.tolist()
 
 
 def test_a_long_context_is_cut_until_a_gpu_is_busy() -> None:
@@ -112,7 +114,7 @@ def test_no_launch_has_many_rows_and_many_pieces(views: list[View]) -> None:
     """Each row has a place for each piece of the row that has most: these were up to 800,000."""
     launches = launches_over(views, KV_HEADS, SHARED)
     rows = max(each.rows.stop for each in views)
-    assert max(each.most_pieces for each in launches) * rows <= view_launches._MOST_PLACES
+    assert max(each.most_pieces for each in launches) * rows <= view_launches._MOST_RESULTS
     assert len(launches) <= 400 / 4
 
 

@@ -99,7 +99,7 @@ def test_the_longest_constraint_is_taken(grammar, most):
 
 
 def test_as_many_nodes_as_a_tree_may_have_are_taken_in_one_grow_but_no_id_twice():
-    nodes = [GrownNode(place, place - 1, place % VOCAB, -1.0) for place in range(1, TERMS.max_nodes + 1)]
+    nodes = [GrownNode(index, index - 1, index % VOCAB, -1.0) for index in range(1, TERMS.max_nodes + 1)]
     check_nodes(nodes, TERMS)
     with pytest.raises(PeerError, match="node ids must strictly increase, but 1 follows 1"):
         check_nodes([nodes[0], nodes[0]], TERMS)
@@ -111,7 +111,7 @@ def test_a_client_may_fill_the_tree_over_several_grows():
     server = session()
     half = TERMS.max_nodes // 2
     for start in (1, half + 1):
-        chain = tuple(GrownNode(place, place - 1, 4, -0.1) for place in range(start, start + half))
+        chain = tuple(GrownNode(index, index - 1, 4, -0.1) for index in range(start, start + half))
         server.receive(Grow(0, 3, chain), 0.0)
     assert len(server.tree) == TERMS.max_nodes
 

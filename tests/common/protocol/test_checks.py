@@ -20,7 +20,7 @@ OTHER = Draw((3, 4), (1, 1))
 
 
 def group(tokens, draw, parent=0, first=1):
-    return [GrownNode(first + place, parent, token, -1.0, draw) for place, token in enumerate(tokens)]
+    return [GrownNode(first + index, parent, token, -1.0, draw) for index, token in enumerate(tokens)]
 
 
 def test_groups_that_make_sense_pass():

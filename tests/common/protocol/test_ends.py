@@ -65,11 +65,11 @@ def test_a_stop_string_of_many_bytes_is_found_with_its_last_one(decode, stop, be
     """Four foxes, Japanese and Hindi, where each byte is a token."""
     answer, fresh = [*before.encode()], [*stop.encode(), *b"more"]
     ends = []
-    for place in range(len(fresh)):
+    for index in range(len(fresh)):
         kept, reason = cut(
-            [*answer, *fresh[:place]],
+            [*answer, *fresh[:index]],
             0,
-            fresh[place : place + 1],
+            fresh[index : index + 1],
             stop=(stop,),
             room=99,
             ends=TargetsEnds(frozenset(), decode),
@@ -126,11 +126,11 @@ BYTES = st.lists(st.sampled_from([*b" ab", *"\N{FOX FACE}".encode()]), max_size=
 def test_many_tokens_at_once_end_where_they_do_one_by_one(decode, prompt, answer, fresh, stop):
     ends = TargetsEnds(frozenset(), decode)
     expected = len(fresh), None
-    for place in range(len(fresh)):
-        sequence = [*prompt, *answer, *fresh[:place]]
-        _, reason = cut(sequence, len(prompt), fresh[place : place + 1], stop, 99, ends)
+    for index in range(len(fresh)):
+        sequence = [*prompt, *answer, *fresh[:index]]
+        _, reason = cut(sequence, len(prompt), fresh[index : index + 1], stop, 99, ends)
         if reason is not None:
-            expected = place + 1, reason
+            expected = index + 1, reason
             break
     assert cut([*prompt, *answer], len(prompt), fresh, stop, 99, ends) == expected
 

@@ -64,4 +64,4 @@ def test_the_client_knows_those_of_what_was_committed_and_none_of_what_it_accept
     client.receive(COMMIT)
     client.lost()
     client.accept_unverified((5,))
-    assert [client.logprobs_of(place) for place in range(3)] == [*COMMIT.logprobs, None]
+    assert [client.logprobs_of(index) for index in range(3)] == [*COMMIT.logprobs, None]

@@ -104,9 +104,9 @@ def test_what_is_chosen_fits_and_hangs_together(shape, seed, count, grouped):
     tree = tree_of(nodes, grouped)
     ids = chosen(tree, count)
     assert len(ids) == len(set(ids)) <= count
-    for place, id_ in enumerate(ids):
+    for index, id_ in enumerate(ids):
         parent = nodes[id_ - 1][0]
-        assert parent == 0 or parent in ids[:place]
+        assert parent == 0 or parent in ids[:index]
         if grouped:
             group = [other for other, (above, _) in enumerate(nodes, 1) if above == parent]
             assert [other for other in ids if other in group] == group

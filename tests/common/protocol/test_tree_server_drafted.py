@@ -24,9 +24,9 @@ def planted_paths(view: TreeView, proposals: list[Proposal]) -> list[tuple[int, 
     found = {0: view.tokens}
     for node in view.nodes:
         found[node.id] = (*found[node.parent], node.token)
-    for place, proposal in enumerate(proposals, start=1):
-        found[-place] = (*found[proposal.parent], proposal.token)
-    return [found[-place] for place in range(1, len(proposals) + 1)]
+    for index, proposal in enumerate(proposals, start=1):
+        found[-index] = (*found[proposal.parent], proposal.token)
+    return [found[-index] for index in range(1, len(proposals) + 1)]
 
 
 @settings(max_examples=500, deadline=None)
@@ -63,9 +63,9 @@ def test_the_server_holds_the_clients_tree_and_its_own_nodes_whatever_was_in_fli
     def server_begins_to_draft() -> None:
         view = server.view()
         parents, proposals = [0, *(node.id for node in view.nodes)], []
-        for place in range(1, draw.randint(2, 4)):
+        for index in range(1, draw.randint(2, 4)):
             proposals.append(proposed(draw.choice(parents), draw.randrange(vocab)))
-            parents.append(-place)
+            parents.append(-index)
         drafting.append((view, proposals))
 
     def server_plants() -> None:

@@ -26,7 +26,7 @@ def grammars() -> Grammars:
 
 def patterns(count: int, form: str) -> list[str]:
     """Patterns that have each a state of its own for whatever came before: all together double with every one."""
-    return [form % place for place in range(1, count + 1)]
+    return [form % index for index in range(1, count + 1)]
 
 
 def all_of(count: int) -> Constraint:

@@ -48,7 +48,7 @@ def test_more_answers_than_places_are_followed_all_the_same():
     asked = [array("i", TOKENIZER(text, add_special_tokens=False)["input_ids"]) for text in texts]
     alone = [Answers(compile_(), compile_, VOCABULARY, [END]).allowed(0, answer) for answer in asked]
     assert len(set(alone)) > 3
-    for _ in range(10 * constraint_program._MOST_PLACES):
+    for _ in range(10 * constraint_program._MOST_PARSED):
         which = chance.randrange(len(asked))
-        assert answers.allowed(chance.randrange(2 * constraint_program._MOST_PLACES), asked[which]) == alone[which]
-    assert len(answers._places) == constraint_program._MOST_PLACES
+        assert answers.allowed(chance.randrange(2 * constraint_program._MOST_PARSED), asked[which]) == alone[which]
+    assert len(answers._parsed) == constraint_program._MOST_PARSED

@@ -111,7 +111,7 @@ def test_allowed_tokens_depend_on_the_answer_alone(seed):
 
 def too_long_chain(references: int) -> str:
     """A schema whose definitions refer to each other, one after the other."""
-    chained = {str(place): {"$ref": f"#/$defs/{place + 1}"} for place in range(references)}
+    chained = {str(index): {"$ref": f"#/$defs/{index + 1}"} for index in range(references)}
     return json.dumps({"$defs": {**chained, str(references): {"type": "null"}}, "$ref": "#/$defs/0"})
 
 
@@ -181,7 +181,7 @@ def test_a_parser_that_gives_up_says_so(grammars):
             constraint.allowed(TOKENIZER("a" * 400, add_special_tokens=False)["input_ids"])
 
 
-WORDS = ["".join(map(chr, (97 + place % 26, 97 + place // 26 % 26, 97 + place // 676))) for place in range(3500)]
+WORDS = ["".join(map(chr, (97 + index % 26, 97 + index // 26 % 26, 97 + index // 676))) for index in range(3500)]
 LEGITIMATE = {
     "thousands of words": {"enum": WORDS},
     "nested objects": {

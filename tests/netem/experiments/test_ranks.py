@@ -40,16 +40,16 @@ def test_other_draft_state_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_draft_state_that_is_no_number_is_a_fault(place: int) -> None:
+def test_draft_state_that_is_no_number_is_a_fault(index: int) -> None:
     states = {f"moa, N = {depth}, lsa": torch.tensor([[1.0, -4.0]]) for depth in (0, 1)}
-    broken = states | {f"moa, N = {place}, lsa": torch.tensor([[1.0, torch.nan]])}
+    broken = states | {f"moa, N = {index}, lsa": torch.tensor([[1.0, torch.nan]])}
     report = make_report(replace(ONE, states=states), replace(ONE, states=broken))
     assert report.faults == ["draft state differs by nan of its largest number"]
 
 
 def test_every_system_answers_prompts_of_all_categories_by_both_rules() -> None:
     count = PROMPTS // len(CATEGORIES)
-    prompts = number_prompts({name: [[place]] * count for place, name in enumerate(CATEGORIES)})
-    for place in range(len(SYSTEMS)):
-        asked = {(rule_of(prompt.number), prompt.tokens[0]) for prompt in prompts[place :: len(SYSTEMS)]}
+    prompts = number_prompts({name: [[index]] * count for index, name in enumerate(CATEGORIES)})
+    for index in range(len(SYSTEMS)):
+        asked = {(rule_of(prompt.number), prompt.tokens[0]) for prompt in prompts[index :: len(SYSTEMS)]}
         assert asked == {(rule, category) for rule in RULES for category in range(len(CATEGORIES))}

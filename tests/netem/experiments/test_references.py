@@ -14,7 +14,7 @@ from netem.experiments.references import SAMPLINGS, dealt_sampling_of
 def test_every_system_meets_all_samplings_with_seeds_of_their_own(systems: int) -> None:
     sampled = [number for number in range(16 * systems) if number // systems % 2]
     samplings = {number: dealt_sampling_of(number, systems, seed=3) for number in sampled}
-    for place in range(systems):
-        own = {replace(each, seed=0) for number, each in samplings.items() if number % systems == place}
+    for index in range(systems):
+        own = {replace(each, seed=0) for number, each in samplings.items() if number % systems == index}
         assert own == {replace(each, seed=0) for each in SAMPLINGS}
     assert len({each.seed for each in samplings.values()}) == len(sampled)

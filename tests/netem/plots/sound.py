@@ -32,8 +32,8 @@ def assert_sound(figure: Figure) -> None:
 
 
 def _assert_apart(boxes: list[Bbox]) -> None:
-    for place, box in enumerate(boxes):
-        for other in boxes[place + 1 :]:
+    for index, box in enumerate(boxes):
+        for other in boxes[index + 1 :]:
             wide = min(box.x1, other.x1) - max(box.x0, other.x0)
             high = min(box.y1, other.y1) - max(box.y0, other.y0)
             assert min(wide, high) <= _PIXEL, (box, other)

@@ -49,20 +49,20 @@ class VirtualRuns:
         """The answers to prompts that are asked at once, all that was seen of them and when, and what was counted."""
         seen: list[tuple[Any, ...]] = []
 
-        async def one(place: int, prompt: list[int], policy: Policy, idle: str, draft: DraftSetup | None) -> Answer:
+        async def one(index: int, prompt: list[int], policy: Policy, idle: str, draft: DraftSetup | None) -> Answer:
             clock = asyncio.get_running_loop().time
             drafter = None if draft is None else self.loaded_drafts.drafter(draft)
             options = AnswerOptions(policy, length, idle=idle, pace=LEVEL)
 
             def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
-                seen.append((clock(), place, tuple(committed), tuple(provisional)))
+                seen.append((clock(), index, tuple(committed), tuple(provisional)))
 
             return await ask(engine, self.server, profile, prompt, options, drafter, watch)
 
         async def everyone() -> list[Answer]:
             nonlocal engine
             async with self.server.serve(pace=pace) as engine:
-                answers = await asyncio.gather(*(one(place, *each) for place, each in enumerate(asked)))
+                answers = await asyncio.gather(*(one(index, *each) for index, each in enumerate(asked)))
                 assert len(engine.sessions) == 0
                 return answers
 
@@ -107,8 +107,8 @@ def test_two_clients_share_passes_and_each_gets_its_own_answer(runs: VirtualRuns
     answers, seen, counters = runs.run(asked, PROFILES["4g"])
     assert [answer.tokens for answer in answers] == [truth(prompt, LENGTH) for prompt in PROMPTS[:2]]
     assert counters.sessions_per_pass > 1.3
-    for place, answer in enumerate(answers):
-        committed = [token for _, whose, tokens, _ in seen if whose == place for token in tokens]
+    for index, answer in enumerate(answers):
+        committed = [token for _, whose, tokens, _ in seen if whose == index for token in tokens]
         assert tuple(committed) == answer.tokens
 
 
@@ -140,7 +140,7 @@ def test_a_link_adds_its_round_trip_once_where_the_cloud_decodes_alone(runs: Vir
 
 def test_a_first_token_waits_for_no_draft_state(runs: VirtualRuns) -> None:
     """The prompt takes two passes, and the link longer for state of the first than the server for the second."""
-    prompt, down = [2 + place % 250 for place in range(600)], Direction(rate_bits_per_s=200_000, delay_ms=50)
+    prompt, down = [2 + index % 250 for index in range(600)], Direction(rate_bits_per_s=200_000, delay_ms=50)
     slow = LinkProfile("slow", "a rate and a delay", Direction(delay_ms=50), down)
     firsts = []
     for policy, draft in ((CLOUD, None), (STREAM, MOA)):
@@ -186,7 +186,7 @@ class Keeping(LoadedDrafts):
 
 
 def test_a_run_is_the_same_whatever_ran_before_on_the_same_loaded_models(checkpoint: Path, drafts: list[Path]) -> None:
-    """Draft state of other prompts, kept by slot, was once sent in the place of this one's."""
+    """Draft state of other prompts, kept by slot, was once sent instead of this one's."""
     given, prompt = [], list(range(40, 160))
     for before in ([], [prompt[::-1]]):
         server = load_virtual_server(checkpoint, drafts)

@@ -212,7 +212,7 @@ def test_a_chunk_shrinks_with_its_context_where_scores_take_time() -> None:
 def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
     decoding: list[Demand], prompts: list[Demand], costs: Costs
 ) -> None:
-    prompts = [replace(each, requested_at_s=each.requested_at_s + place / 100) for place, each in enumerate(prompts)]
+    prompts = [replace(each, requested_at_s=each.requested_at_s + turn / 100) for turn, each in enumerate(prompts)]
     shares = planned([*decoding, *prompts], costs)[len(decoding) :]
     oldest = min(range(len(prompts)), key=lambda index: prompts[index].requested_at_s)
     if sum(shares) < PROMPT_PART * len(prompts):
@@ -247,9 +247,7 @@ def test_no_prompt_waits_longer_than_those_before_it_take_whatever_comes_later(
     waiting: list[Demand], arrivals: list[int], sessions: int, costs: Costs, budget: int
 ) -> None:
     """Another prompt comes with every pass, so that those that wait get ever more."""
-    prompts = [
-        replace(each, chain=2 + each.chain % 60, requested_at_s=place / 100) for place, each in enumerate(waiting)
-    ]
+    prompts = [replace(each, chain=2 + each.chain % 60, requested_at_s=turn / 100) for turn, each in enumerate(waiting)]
     decoding = [Demand(1, 8, 0, context=500)] * sessions
     ends_by = sum(prompt.chain for prompt in prompts) // (LEAST_CHUNK // PROMPT_PART) + len(prompts) + 1
     last = len(prompts)

@@ -58,9 +58,9 @@ def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(chances
     counts = taken(chances, max_nodes, cost)
     assert sum(counts) <= max_nodes
     share = math.ceil(2 * max_nodes / (len(chances) + 1))
-    for place, count in enumerate(counts):
-        assert 0 <= count <= len(chances[place])
-        wanted = sum(min(len(own), share) for other, own in enumerate(chances) if other != place)
+    for index, count in enumerate(counts):
+        assert 0 <= count <= len(chances[index])
+        wanted = sum(min(len(own), share) for other, own in enumerate(chances) if other != index)
         assert count <= max(share, max_nodes - wanted)
 
 

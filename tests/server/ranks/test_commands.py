@@ -38,7 +38,7 @@ def test_slots_arrive_whole(target: int, ours: list[int], theirs: list[int], lay
     moved, read = decode(encode(Move(target, ours, theirs))), decode(encode(Read(target, layers, np.array(ours))))
     assert isinstance(moved, Move)
     assert isinstance(read, Read)
-    assert (moved.target, list(moved.sources), list(moved.places)) == (target, ours, theirs)
+    assert (moved.target, list(moved.sources), list(moved.destinations)) == (target, ours, theirs)
     assert (read.target, read.layers, list(read.slots)) == (target, layers, ours)
 
 

@@ -22,7 +22,7 @@ from server.passes.target import Target, load_target
 from server.ranks.commands import Run
 from server.ranks.group import RanksBrokenError
 from server.ranks.lead import Lead
-from server.ranks.place import RankInfo
+from server.ranks.rank_info import RankInfo
 from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.ranks.two_ranks import as_rank_0

@@ -13,7 +13,7 @@ import torch
 
 from server.ranks.follower import follow
 from server.ranks.lead import Lead
-from server.ranks.place import RankInfo
+from server.ranks.rank_info import RankInfo
 from tests.programs import FORKS
 
 Result = TypeVar("Result")

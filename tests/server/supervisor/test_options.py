@@ -94,4 +94,4 @@ def test_a_configuration_file_holds_for_replicas_that_do_not_read_it(
     given = " ".join(options.launch.arguments)
     assert "--max-sessions 5" in given
     assert "--lease 7.0" in given
-    assert options.bounds.places == 5
+    assert options.bounds.slots == 5

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds, Load, Scaling
 
-BOUNDS = Bounds(1, 4, places=10)
+BOUNDS = Bounds(1, 4, slots=10)
 IDLE, BUSY = Load(), Load(running=16)
 UNTOLD = Load(running=20, waiting=3, waiting_of_unknown_age=3)
 
@@ -73,7 +73,7 @@ def test_idleness_of_more_replicas_is_not_that_of_those_that_are_left_after_a_fa
 
 @pytest.mark.parametrize(("most", "wanted"), [(4, 3), (2, 2), (1, 1)])
 def test_the_least_are_made_up_for_at_once_as_far_as_there_is_room(most: int, wanted: int) -> None:
-    assert after([(0.0, IDLE)], 1, Bounds(3, most, places=10)) == [wanted]
+    assert after([(0.0, IDLE)], 1, Bounds(3, most, slots=10)) == [wanted]
 
 
 @pytest.mark.parametrize(("load", "replicas"), [(waiting(UP_AFTER_S), 4), (UNTOLD, 4), (IDLE, 1)])
@@ -83,11 +83,11 @@ def test_bounds_hold(load: Load, replicas: int) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 100), st.integers(1, 12))
-def test_under_a_constant_load_the_number_of_replicas_does_not_swing(start: int, asked: int, places: int) -> None:
-    bounds = Bounds(1, 8, places)
+def test_under_a_constant_load_the_number_of_replicas_does_not_swing(start: int, asked: int, slots: int) -> None:
+    bounds = Bounds(1, 8, slots)
     scaling, replicas, wanted = Scaling(), start, [start]
     for index in range(700):
-        over = max(0, asked - places * replicas)
+        over = max(0, asked - slots * replicas)
         load = Load(asked - over, over, longest_wait_s=5.0 * index if over else 0.0)
         scaling, replicas = scaling.after(load, bounds, replicas, 5.0 * index)
         wanted.append(replicas)

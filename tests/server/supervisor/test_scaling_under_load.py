@@ -13,7 +13,7 @@ HOUR_S = 3600.0
 TICK_S = 0.5
 SETTLES_S = 20.0  # for so long a replica starts or drains, and scaling is not asked
 COMES_BACK_S = 2.0
-BOUNDS = Bounds(1, 4, places=16)
+BOUNDS = Bounds(1, 4, slots=16)
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ class Hour:
 
     def _ask(self, now: float) -> None:
         replica = min(self._random.choices(self._replicas, k=2), key=lambda each: each.in_use)
-        if replica.in_use < BOUNDS.places:
+        if replica.in_use < BOUNDS.slots:
             replica.waiting.append(now)
         else:
             self._refused += 1

@@ -24,16 +24,16 @@ def two_answers() -> Batch:
 def test_a_block_is_learned_up_to_the_end_of_its_answer(length):
     batch = two_answers()
     blocks = draw_blocks(batch, length, share=1.0)
-    places = [(row, column) for row, column in batch.learn.nonzero().tolist()]
+    learned = [(row, column) for row, column in batch.learn.nonzero().tolist()]
     anchors = list(zip(blocks.rows.tolist(), blocks.columns.tolist(), strict=True))
-    assert sorted(anchors) == places
+    assert sorted(anchors) == learned
     expected = {}
     for block, (row, column) in enumerate(anchors):
-        for place in range(length):
-            if (row, column + place) not in places:
+        for offset in range(length):
+            if (row, column + offset) not in learned:
                 break
-            expected[block, place] = places.index((row, column + place))
-    found = zip(blocks.block.tolist(), blocks.place.tolist(), strict=True)
+            expected[block, offset] = learned.index((row, column + offset))
+    found = zip(blocks.block.tolist(), blocks.offset.tolist(), strict=True)
     assert dict(zip(found, blocks.learned.tolist(), strict=True)) == expected
 
 
@@ -48,9 +48,9 @@ def test_there_are_as_many_blocks_as_the_share_says_and_at_least_one(share, coun
 
 def test_later_places_count_less_and_the_first_in_full():
     blocks = draw_blocks(two_answers(), 4, share=1.0)
-    by_place = [blocks.weights[blocks.place == place] for place in range(4)]
-    assert all(bool((weights == weights[0]).all()) for weights in by_place)
-    shares = [float(weights[0]) for weights in by_place]
+    by_offset = [blocks.weights[blocks.offset == offset] for offset in range(4)]
+    assert all(bool((weights == weights[0]).all()) for weights in by_offset)
+    shares = [float(weights[0]) for weights in by_offset]
     assert shares[0] == 1.0
     assert shares == sorted(shares, reverse=True)
     assert len({round(later / earlier, 5) for earlier, later in pairwise(shares)}) == 1

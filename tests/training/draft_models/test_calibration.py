@@ -21,17 +21,17 @@ def test_accuracies_are_the_shares_of_places_at_which_a_rank_came_true(tmp_path)
     draft.heads[0].weight[99] += 10 * draft.trunks[0](hidden)[2]
     draft.heads[1].weight[45] += 10 * draft.trunks[1](hidden)[2]
     expected = torch.zeros(2, RANKS, dtype=torch.float64)
-    places = [0, 0]
+    counts = [0, 0]
     for tokens, prompt in SAMPLES:
         states = target.model.model(torch.tensor([tokens])).last_hidden_state[0]
         for index in range(2):
-            for place in range(prompt - 1, len(tokens) - 2 - index):
-                places[index] += 1
-                order = draft.logits(index, states[place], target.head).argsort(descending=True)[:RANKS].tolist()
-                if tokens[place + 2 + index] in order:
-                    expected[index, order.index(tokens[place + 2 + index])] += 1
-    assert places == [5, 4]
+            for position in range(prompt - 1, len(tokens) - 2 - index):
+                counts[index] += 1
+                order = draft.logits(index, states[position], target.head).argsort(descending=True)[:RANKS].tolist()
+                if tokens[position + 2 + index] in order:
+                    expected[index, order.index(tokens[position + 2 + index])] += 1
+    assert counts == [5, 4]
     found = measure_accuracies(PackedModel(target.model, 64), target.head, draft, SAMPLES)
-    torch.testing.assert_close(found, expected / torch.tensor(places)[:, None])
+    torch.testing.assert_close(found, expected / torch.tensor(counts)[:, None])
     assert found[0, 0] >= 1 / 5
     assert found[1, 0] >= 1 / 4

@@ -22,7 +22,7 @@ def given(*shape: int) -> tuple[nn.Linear, torch.Tensor, torch.Tensor, torch.Ten
 @pytest.mark.parametrize("places", [1, 4, 23, 100])
 @pytest.mark.parametrize("shape", [(23,), (2, 23)])
 def test_each_place_has_its_divergence_and_gradient_however_many_are_computed_at_once(monkeypatch, places, shape):
-    monkeypatch.setattr(divergence, "_PLACES", places)
+    monkeypatch.setattr(divergence, "_POSITIONS", places)
     head, read, logits, learned = given(*shape)
     found, expected = (each(head, read, logits, learned) for each in (divergences, plain_divergences))
     torch.testing.assert_close(found, expected)
@@ -34,7 +34,7 @@ def test_each_place_has_its_divergence_and_gradient_however_many_are_computed_at
 
 
 def test_no_logits_are_kept_for_the_gradient_and_never_more_than_a_part_is_computed(monkeypatch):
-    monkeypatch.setattr(divergence, "_PLACES", 4)
+    monkeypatch.setattr(divergence, "_POSITIONS", 4)
     computed: list[int] = []
     head, read, logits, learned = given(2, 23)
     head.register_forward_hook(lambda _, __, out: computed.append(out.shape[-2]))

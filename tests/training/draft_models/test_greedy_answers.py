@@ -14,7 +14,7 @@ from training.draft_models.features import FrozenTarget, load_target
 from training.draft_models.greedy_answers import greedy_answers, until_end
 
 LENGTHS, ROOMS = (23, 40, 5, 31), (30, 3, 25, 12)
-PROMPTS = [[(7 * place + 13 * length) % 250 + 5 for place in range(length)] for length in LENGTHS]
+PROMPTS = [[(7 * index + 13 * length) % 250 + 5 for index in range(length)] for length in LENGTHS]
 
 
 def load(tmp_path: Path, family: str) -> FrozenTarget:
@@ -42,13 +42,13 @@ def test_no_answer_depends_on_what_is_beside_it(tmp_path: Path, family: str) -> 
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_the_others_go_on_when_one_ends(tmp_path: Path, place: int) -> None:
+def test_the_others_go_on_when_one_ends(tmp_path: Path, index: int) -> None:
     target = load(tmp_path, "llama")
     # Whatever this row says second ends all answers now.
-    end = alone(target, PROMPTS[place], 2)[-1]
+    end = alone(target, PROMPTS[index], 2)[-1]
     ending = replace(target, end_tokens=frozenset([end]))
     expected = [alone(ending, prompt, room) for prompt, room in zip(PROMPTS, ROOMS, strict=True)]
-    assert len(expected[place]) <= 2
+    assert len(expected[index]) <= 2
     assert greedy_answers(ending, PROMPTS, ROOMS) == expected
 
 

@@ -34,7 +34,7 @@ def test_the_rate_ends_near_its_final_share() -> None:
 
 
 class Bigrams:
-    """A table of bigrams, whose loss is a mean over learned places."""
+    """A table of bigrams, whose loss is a mean over learned positions."""
 
     kind = "bigrams"
     needs = FeatureNeeds()

@@ -154,7 +154,7 @@ def test_text_of_tokens_that_the_target_does_not_have_is_refused(tmp_path, text)
 
 def test_the_command_says_how_much_of_the_text_is_covered(tmp_path, target, text):
     draft = make_eagle_draft(tmp_path / "draft", target)
-    places = ["--draft", draft, "--target", target, "--data", text, "--out", tmp_path / "out"]
-    found = CliRunner().invoke(app, ["trim", *map(str, places), "--draft-vocabulary", str(SIZE)])
+    options = ["--draft", draft, "--target", target, "--data", text, "--out", tmp_path / "out"]
+    found = CliRunner().invoke(app, ["trim", *map(str, options), "--draft-vocabulary", str(SIZE)])
     assert found.exit_code == 0, found.output
     assert "40 of 300 tokens, 100.00% of what the text predicts" in found.output

@@ -32,11 +32,11 @@ from training.draft_models.recipes.tandem_sizes import LAYERS, default_size, tan
 from training.draft_models.tail_forward import frozen_tail
 from training.draft_models.taps import needs_of, tapped
 
-# Shape letters: R rows, T columns, N blocks, B positions of a block, S places that are learned, E hidden size.
+# Shape letters: R rows, T columns, N blocks, B positions of a block, S learned positions, E hidden size.
 
 LENGTH = 16
 _BLOCKS_SHARE = 0.25
-"""Blocks of a batch, for each learned place."""
+"""Blocks of a batch, for each learned position."""
 _MARGINAL_WEIGHT = 0.3
 """Of the divergence without the correction, beside that with it."""
 
@@ -78,21 +78,21 @@ class BlockRecipe:
         logits = features.logits
         dense = self._divergences(levels[batch.learn], logits, torch.arange(len(logits), device=logits.device)).mean()
         blocks = draw_blocks(batch, self.config.length, _BLOCKS_SHARE)
-        places = self._places(read, of_last, blocks, received)
-        corrected = self._corrected(batch, blocks, places)
+        hidden = self._hidden(read, of_last, blocks, received)
+        corrected = self._corrected(batch, blocks, hidden)
         weights = blocks.weights
-        both_ways = torch.stack([corrected, places])[:, blocks.block, blocks.place]
+        both_ways = torch.stack([corrected, hidden])[:, blocks.block, blocks.offset]
         each = self._divergences(both_ways, logits, blocks.learned)
         with_paths, alone = (each * weights).sum(dim=-1) / weights.sum()
         total = dense + (alone if self._uncorrected else with_paths + _MARGINAL_WEIGHT * alone)
         return LossParts(total, {"kl next": dense.detach(), "kl": with_paths.detach(), "kl alone": alone.detach()})
 
     def _divergences(self, predicted: torch.Tensor, logits: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
-        """`[..., S]`, of places `[..., S, E]` from the target's distributions, which are learned places."""
+        """`[..., S]`, of positions `[..., S, E]` from the target's distributions, which are learned positions."""
         read = self.draft.trunk.norm(predicted).to(self._target.model.dtype)
         return divergences(self._target.head, read, logits, learned)
 
-    def _places(
+    def _hidden(
         self, read: torch.Tensor, of_states: tuple[torch.Tensor, torch.Tensor], blocks: Blocks, received: Received
     ) -> torch.Tensor:
         """`[N, B, E]`, without the correction. `of_states`: the states' keys and values in the trunk's last layer."""
@@ -112,18 +112,18 @@ class BlockRecipe:
             (keys, values),
         )
 
-    def _corrected(self, batch: Batch, blocks: Blocks, places: torch.Tensor) -> torch.Tensor:
-        """`[N, B, E]`, each place behind the sample's own tokens."""
+    def _corrected(self, batch: Batch, blocks: Blocks, hidden: torch.Tensor) -> torch.Tensor:
+        """`[N, B, E]`, each position behind the sample's own tokens."""
         length, last = self.config.length, batch.ids.shape[1] - 1
         columns = blocks.columns[:, None] + torch.arange(1, length, device=batch.ids.device)
         embedded = self._target.embedding(batch.ids[blocks.rows[:, None], columns.clamp(max=last)])
-        path = self.draft.first_path(places[:, 0])
+        path = self.draft.first_path(hidden[:, 0])
         paths = []
-        for place in range(length - 1):
-            path = self.draft.next_path(path, embedded[:, place].to(path.dtype))
+        for offset in range(length - 1):
+            path = self.draft.next_path(path, embedded[:, offset].to(path.dtype))
             paths.append(path)
-        behind = self.draft.corrected(places[:, 1:], torch.stack(paths, dim=1))
-        return torch.cat([places[:, :1], behind], dim=1)
+        behind = self.draft.corrected(hidden[:, 1:], torch.stack(paths, dim=1))
+        return torch.cat([hidden[:, :1], behind], dim=1)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         fuse = copy.deepcopy(self.fuse).to(self._target.model.dtype)

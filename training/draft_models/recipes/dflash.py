@@ -35,7 +35,7 @@ from training.draft_models.tail_forward import frozen_tail
 from training.draft_models.taps import needs_of, tapped
 from training.draft_models.target_weights import copy_layer, copy_norm
 
-# Shape letters: R rows, T columns, N blocks, B rows of a block, S places that are learned, E hidden size.
+# Shape letters: R rows, T columns, N blocks, B rows of a block, S learned positions, E hidden size.
 
 LENGTH = 16
 LAYERS = 2
@@ -43,7 +43,7 @@ SIZE = 1.25
 """Trainable parameters, in layers of the target, where these leave something for the draft's layers."""
 
 _BLOCKS_SHARE = 0.15
-"""Blocks of a batch, for each learned place."""
+"""Blocks of a batch, for each learned position."""
 
 
 class DflashRecipe:
@@ -77,14 +77,14 @@ class DflashRecipe:
         received = draw_received(batch, self._lags)
         blocks = draw_blocks(batch, self.draft.config.length - 1, _BLOCKS_SHARE)
         states = self.fuse(tapped(self._target, features, self.draft.config.taps))
-        predicted = self._places(batch, states, blocks, received)[blocks.block, blocks.place]
+        predicted = self._hidden(batch, states, blocks, received)[blocks.block, blocks.offset]
         read = predicted.to(self._target.model.dtype)
         each = divergences(self._target.head, read, features.logits, blocks.learned)
         total = (each * blocks.weights).sum() / blocks.weights.sum()
-        first = each[blocks.place == 0].mean()
+        first = each[blocks.offset == 0].mean()
         return LossParts(total, {"kl": total.detach(), "kl next": first.detach()})
 
-    def _places(self, batch: Batch, states: torch.Tensor, blocks: Blocks, received: Received) -> torch.Tensor:
+    def _hidden(self, batch: Batch, states: torch.Tensor, blocks: Blocks, received: Received) -> torch.Tensor:
         """`[N, B, E]` of the masked rows, from `states [R, T, E]`."""
         config, device = self.draft.config, batch.ids.device
         newest = received.newest[blocks.rows, blocks.columns]

@@ -41,7 +41,7 @@ from training.draft_models.recipe import (
 )
 from training.draft_models.token_counts import TokenCounts
 
-# Shape letters: R rows, T columns, P learned places, E hidden size, V vocabulary.
+# Shape letters: R rows, T columns, P learned positions, E hidden size, V vocabulary.
 
 _NOISE_LENGTH = 512
 """The length of a sample at which the noise has its nominal width; longer ones get less."""
@@ -92,15 +92,15 @@ class EagleRecipe:
         # Row i stands for token i + 1. What it predicts of a sample's second token on is learned.
         learn = batch.learn[:, 1:]
         predicted, wanted = rows[learn], hidden[:, 1:][learn]
-        places = max(1, len(predicted))
+        count = max(1, len(predicted))
         logits = self._target.head(predicted.to(self._target.model.dtype)).float()
         with torch.no_grad():
             likely = softmax(self._target.head(wanted.to(self._target.model.dtype)).float(), dim=-1)
-        feature = smooth_l1_loss(predicted.float(), wanted, reduction="none").mean(-1).sum() / places
-        soft = -(likely * log_softmax(logits, dim=-1)).sum() / places
-        hard = cross_entropy(logits, batch.ids.roll(-1, dims=1)[:, 1:][learn], reduction="sum") / places
+        feature = smooth_l1_loss(predicted.float(), wanted, reduction="none").mean(-1).sum() / count
+        soft = -(likely * log_softmax(logits, dim=-1)).sum() / count
+        hard = cross_entropy(logits, batch.ids.roll(-1, dims=1)[:, 1:][learn], reduction="sum") / count
         total = self._weights.feature * feature + self._weights.soft * soft + self._weights.hard * hard
-        agreed = (logits.argmax(-1) == likely.argmax(-1)).sum() / places
+        agreed = (logits.argmax(-1) == likely.argmax(-1)).sum() / count
         return LossParts(
             total,
             {"smooth_l1": feature.detach(), "soft": soft.detach(), "hard": hard.detach(), "agreement": agreed.detach()},

@@ -34,7 +34,7 @@ from training.draft_models.recipe import Batch, Evaluation, Features, LossParts,
 from training.draft_models.taps import needs_of, tapped
 from training.draft_models.token_counts import TokenCounts
 
-# Shape letters: R rows, T columns, P learned places, E hidden size, V vocabulary.
+# Shape letters: R rows, T columns, P learned positions, E hidden size, V vocabulary.
 
 FEEDBACK_STEPS = 7
 """How often the layer runs, the first time on the target's states and then on its own output; the authors' number."""
@@ -107,15 +107,15 @@ class Eagle3Recipe:
             raise RuntimeError("the target's logits were not computed")
         self.counts.add(batch)
         likely = softmax(features.logits.float(), dim=-1)
-        rows, places = batch.learn.nonzero(as_tuple=True)
+        rows, positions = batch.learn.nonzero(as_tuple=True)
         losses: list[torch.Tensor] = []
         metrics: dict[str, torch.Tensor] = {}
         steps = steps_at(moment.share, self._steps)
         fused = self._fused(features)
-        wanted = fused.detach()[rows, places].float()
+        wanted = fused.detach()[rows, positions].float()
         for step, out in enumerate(self._outputs(batch, fused, steps)):
-            # The token behind place p is predicted by row p - 1, which is column p - 1 - step of this step.
-            columns = places - 1 - step
+            # The token behind position p is predicted by row p - 1, which is column p - 1 - step of this step.
+            columns = positions - 1 - step
             within = columns >= 0
             count = within.sum().clamp(min=1)
             predicted = out[rows[within], columns[within]]

@@ -128,9 +128,9 @@ class MedusaRecipe:
             learn = batch.learn[:, :-ahead] & batch.learn[:, ahead:]
             logits = self.draft.logits(index, hidden[:, :-ahead][learn], head).float()
             came = batch.ids.roll(-1, dims=1)[:, ahead:][learn]
-            places = max(1, len(came))
-            losses.append(HEAD_DECAY**ahead * cross_entropy(logits, came, reduction="sum") / places)
-            metrics[f"head {ahead}"] = (logits.argmax(-1) == came).sum() / places
+            count = max(1, len(came))
+            losses.append(HEAD_DECAY**ahead * cross_entropy(logits, came, reduction="sum") / count)
+            metrics[f"head {ahead}"] = (logits.argmax(-1) == came).sum() / count
         return LossParts(torch.stack(losses).sum(), metrics)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:

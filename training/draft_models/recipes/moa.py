@@ -46,7 +46,7 @@ from training.draft_models.straight_through import as_sent
 from training.draft_models.tail_forward import TwoSources, frozen_tail, through_tail
 from training.draft_models.token_counts import TokenCounts
 
-# Shape letters: R rows, T columns, P learned places, L target layers, W state width, E hidden size, V vocabulary.
+# Shape letters: R rows, T columns, P learned positions, L target layers, W state width, E hidden size, V vocabulary.
 
 
 @dataclass(frozen=True)

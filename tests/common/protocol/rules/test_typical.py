@@ -55,7 +55,7 @@ def slowly(verify_input, law, choice):
             if all(plausible(law(path[:depth]), path[depth]) for depth in range(len(at), len(path)))
         ]
         longest = max(map(len, runs))
-        siblings = {path: place for place, path in enumerate(paths)}
+        siblings = {path: index for index, path in enumerate(paths)}
         end = min(
             (path for path in runs if len(path) == longest),
             key=lambda path: [siblings[path[:depth]] for depth in range(len(at) + 1, len(path) + 1)],

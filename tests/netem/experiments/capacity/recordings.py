@@ -7,7 +7,7 @@ LOGPS = (-0.1, -2.5, -4.0)
 
 def answer(*taken: int | None, prompt_tokens: int = 4) -> RecordedAnswer:
     """An answer of which each token was the candidate at that place."""
-    return RecordedAnswer(prompt_tokens, tuple(Offer(LOGPS, place) for place in taken))
+    return RecordedAnswer(prompt_tokens, tuple(Offer(LOGPS, index) for index in taken))
 
 
 def recording(*answers: RecordedAnswer) -> Recording:

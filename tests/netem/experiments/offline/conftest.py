@@ -15,8 +15,8 @@ def folder(tmp_path_factory):
     """As for drafts; its `draft` is the target itself, so that what it writes alone is the target's own."""
     models = make_folder(tmp_path_factory.mktemp("offline"))
     prompts = [
-        {"category": "code", "split": split, "prompt": f"write {place}", "tests": ["assert candidate(1) == 1"]}
-        for place, split in enumerate(["held-out instance"] * 3 + ["held-out family"])
+        {"category": "code", "split": split, "prompt": f"write {index}", "tests": ["assert candidate(1) == 1"]}
+        for index, split in enumerate(["held-out instance"] * 3 + ["held-out family"])
     ]
     (models / "prompts.jsonl").write_text("\n".join(map(json.dumps, prompts)), encoding="utf-8")
     return models

@@ -58,7 +58,7 @@ def test_as_many_clients_ask_every_prompt_each_beginning_with_another(testbed, m
     assert {options for *_, options in asked} == {EAGER.options(TOKENS, 4 * DRAFT_SECONDS)}
     by_seed = {seed: tokens for seed, tokens, _ in asked}
     assert len(by_seed) == len(asked) == 3 * 2 * 2, "draws, clients, prompts, each on a link of its own"
-    assert [by_seed[place * 1000 + number * 1000_000] for place in (0, 1) for number in (0, 1)] == [
+    assert [by_seed[index * 1000 + number * 1000_000] for index in (0, 1) for number in (0, 1)] == [
         (1,),
         (2,),
         (2,),

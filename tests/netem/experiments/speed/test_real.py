@@ -14,10 +14,10 @@ LEVEL = 0.002
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3, 7])
-def test_every_place_begins_with_another_prompt_and_asks_all(place):
+def test_every_place_begins_with_another_prompt_and_asks_all(index):
     prompts = [[1], [2], [3]]
-    assert rotated(prompts, place)[0] == prompts[place % 3]
-    assert sorted(rotated(prompts, place)) == prompts
+    assert rotated(prompts, index)[0] == prompts[index % 3]
+    assert sorted(rotated(prompts, index)) == prompts
 
 
 @needs_tun

@@ -15,7 +15,7 @@ CONTEXT = 64
 
 
 def drafted_divergence(recipe, target: FrozenTarget, batch: Batch, received: Received) -> float:
-    """The mean divergence of learned places, each drafted for anew with the draft state that it has received."""
+    """The mean divergence of learned positions, each drafted for anew with the draft state that it has received."""
     exporter, found = recipe.exporter(), []
     before = target.config._attn_implementation
     for row, ids in enumerate(batch.ids.tolist()):

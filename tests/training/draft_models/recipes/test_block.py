@@ -50,18 +50,20 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
             owned = trunk.last.keys_values(read, positions)
             chosen = sees[-1].nonzero()[:, 0]
             memory = [torch.cat(each, dim=2)[:, :, chosen] for each in zip(last, owned, strict=True)]
-            places = draft.predict_block(read[:, -1], positions[:, -1], full_attention, memory)[0]
-            path = draft.first_path(places[:1])
-            for place in range(LENGTH):
-                if not batch.learn[row, column : column + place + 1].all():
+            hidden = draft.predict_block(read[:, -1], positions[:, -1], full_attention, memory)[0]
+            path = draft.first_path(hidden[:1])
+            for offset in range(LENGTH):
+                if not batch.learn[row, column : column + offset + 1].all():
                     break
-                if place:
-                    path = draft.next_path(path, target.embedding(batch.ids[row, column + place : column + place + 1]))
-                out = draft.corrected(places[place : place + 1], path) if place else places[:1]
+                if offset:
+                    path = draft.next_path(
+                        path, target.embedding(batch.ids[row, column + offset : column + offset + 1])
+                    )
+                out = draft.corrected(hidden[offset : offset + 1], path) if offset else hidden[:1]
                 given = log_softmax(target.head(trunk.norm(out)), -1)
-                wanted = log_softmax(logits[0, column + place : column + place + 1], -1)
+                wanted = log_softmax(logits[0, column + offset : column + offset + 1], -1)
                 found.append(kl_div(given, wanted, reduction="sum", log_target=True))
-                weights.append(2.718281828 ** (-place / 7))
+                weights.append(2.718281828 ** (-offset / 7))
     weights = torch.tensor(weights)
     assert len(found) == len(drawn.block) > LENGTH
     assert float(parts.metrics["kl"]) == pytest.approx(

@@ -56,13 +56,13 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
                 one = states[row, position : position + 1]
                 network.absorb([State(0, position, 1, "fused", "float16", tuple(one.shape), encode(one, "float16"))])
         block = network.predict_block(batch.ids[row, : column + 1].tolist(), ())
-        given = log_softmax(network.logits(block, [(0,) * place for place in range(block.length)]).float(), -1)
+        given = log_softmax(network.logits(block, [(0,) * offset for offset in range(block.length)]).float(), -1)
         wanted = log_softmax(target.model(batch.ids[row : row + 1]).logits[0].float(), -1)
-        for place in range(block.length):
-            if not batch.learn[row, column : column + place + 1].all():
+        for offset in range(block.length):
+            if not batch.learn[row, column : column + offset + 1].all():
                 break
-            found.append(kl_div(given[place], wanted[column + place], reduction="sum", log_target=True))
-            weights.append(2.718281828 ** (-place / 7))
+            found.append(kl_div(given[offset], wanted[column + offset], reduction="sum", log_target=True))
+            weights.append(2.718281828 ** (-offset / 7))
     weights = torch.tensor(weights)
     assert len(found) == len(drawn.block)
     expected = float((torch.stack(found) * weights).sum() / weights.sum())

@@ -30,9 +30,9 @@ def expected_parts(recipe, target, batch):
         causal = torch.ones(length - 1, length - 1, dtype=torch.bool).tril()
         entered = recipe.draft.enter(embedded, hidden[:, :-1])
         predicted = recipe.draft(entered, torch.arange(length - 1)[None], masked_attention(causal))[0]
-        for place in range(1, length):
-            if learn[place]:
-                given, wanted = predicted[place - 1], hidden[0, place]
+        for index in range(1, length):
+            if learn[index]:
+                given, wanted = predicted[index - 1], hidden[0, index]
                 features.append(smooth_l1_loss(given, wanted))
                 soft.append(-(softmax(target.head(wanted), -1) * log_softmax(target.head(given), -1)).sum())
     return torch.stack(features).mean(), torch.stack(soft).mean()

@@ -36,18 +36,18 @@ def expected_step(recipe, target, ids, learn, step, weight):
     fused = recipe.fuse(torch.cat([states[tap][0] for tap in recipe.taps], -1))
     embedded = target.embedding(ids)
     losses = []
-    for place in range(1 + step, len(ids)):
-        if not learn[place]:
+    for index in range(1 + step, len(ids)):
+        if not learn[index]:
             continue
-        features = fused[: place - step]
-        for length in range(place - step, place + 1):
+        features = fused[: index - step]
+        for length in range(index - step, index + 1):
             causal = torch.ones(length, length, dtype=torch.bool).tril()
             entered = recipe.draft.enter(embedded[None, 1 : length + 1], features[None])
             own = recipe.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1:]
             features = torch.cat([features, own])
         given = log_softmax(recipe.draft.logits(own[0], target.head), -1)
-        soft = -(softmax(target.head(out.last_hidden_state[0, place]), -1) * given).sum()
-        losses.append(soft + weight * smooth_l1_loss(own[0], fused[place]))
+        soft = -(softmax(target.head(out.last_hidden_state[0, index]), -1) * given).sum()
+        losses.append(soft + weight * smooth_l1_loss(own[0], fused[index]))
     return losses
 
 
@@ -141,7 +141,7 @@ def test_the_distance_moves_outputs_and_not_the_states_they_are_to_equal(target)
     recipe, batch, fused = build(target, feedback_steps=1), random_batch(target), []
     recipe.fuse.register_forward_hook(lambda _, given, found: fused.append(found))
     (gradient,) = torch.autograd.grad(lose(recipe, target, batch).total, fused)
-    # No learned row reads the state of the last learned place, which is one that an output is to equal.
+    # No learned row reads the state of the last learned position, which is one that an output is to equal.
     assert batch.learn[0, -2]
     assert gradient[0, -3].abs().max() > 0
     assert gradient[0, -2].abs().max() == 0

@@ -28,10 +28,10 @@ def expected_loss(recipe, target, batch):
         losses = []
         for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
             hidden = target.model.model(ids[None, :length]).last_hidden_state[0]
-            for place in range(length - index - 2):
-                if learn[place] and learn[place + index + 1]:
-                    logits = recipe.draft.logits(index, hidden[place], target.head)
-                    losses.append(cross_entropy(logits, ids[place + index + 2]))
+            for position in range(length - index - 2):
+                if learn[position] and learn[position + index + 1]:
+                    logits = recipe.draft.logits(index, hidden[position], target.head)
+                    losses.append(cross_entropy(logits, ids[position + index + 2]))
         total += 0.8 ** (index + 1) * torch.stack(losses).mean()
     return total
 

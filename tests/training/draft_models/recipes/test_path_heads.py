@@ -49,13 +49,13 @@ def expected_loss(recipe, target, batch, distilled):
                 causal = masked_attention(torch.ones(length, length, dtype=torch.bool).tril())
                 base = recipe.draft.prefix(hidden, torch.arange(length)[None], causal)
             embedded = target.embedding(ids)
-            for place in range(length - head - 2):
-                if learn[place] and learn[place + head + 1]:
-                    path = embedded[None, place + 1 : place + head + 2]
-                    logits = recipe.draft.logits(base[:, place], path, target.head)[0]
-                    likely = softmax(target.head(hidden[0, place + head + 1]), -1)
+            for index in range(length - head - 2):
+                if learn[index] and learn[index + head + 1]:
+                    path = embedded[None, index + 1 : index + head + 2]
+                    logits = recipe.draft.logits(base[:, index], path, target.head)[0]
+                    likely = softmax(target.head(hidden[0, index + head + 1]), -1)
                     soft = -(likely * log_softmax(logits, -1)).sum()
-                    losses.append(soft if distilled else cross_entropy(logits, ids[place + head + 2]))
+                    losses.append(soft if distilled else cross_entropy(logits, ids[index + head + 2]))
         total += 0.8 ** (head + 1) * torch.stack(losses).mean()
     return total
 

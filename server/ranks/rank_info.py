@@ -24,7 +24,7 @@ class RankInfo:
 ALONE = RankInfo()
 
 
-def find_place(asked: int | None, environment: Mapping[str, str]) -> RankInfo:
+def find_rank(asked: int | None, environment: Mapping[str, str]) -> RankInfo:
     """By --tensor-parallel, `asked`, or by torchrun. Raises MisuseError where they contradict each other."""
     if RANK not in environment or RANKS not in environment:
         return RankInfo(ranks=asked or 1, local=asked or 1)
@@ -37,13 +37,13 @@ def find_place(asked: int | None, environment: Mapping[str, str]) -> RankInfo:
     return RankInfo(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)
 
 
-def check_devices(place: RankInfo, device: str, gpus: int) -> None:
+def check_devices(rank_info: RankInfo, device: str, gpus: int) -> None:
     """Raises MisuseError for more ranks than the `gpus` of this machine; a CPU takes any number."""
     if device not in ("cpu", "cuda"):
         raise MisuseError(
             f"a target is divided among the GPUs of --device cuda, or on --device cpu, but not on '{device}'; choose "
             "one of them"
         )
-    if device == "cuda" and place.local > gpus:
+    if device == "cuda" and rank_info.local > gpus:
         remedy = f"start {gpus}" if gpus > 1 else "leave out --tensor-parallel"
-        raise MisuseError(f"{place.local} ranks need a GPU each, but this machine has {gpus}; {remedy}")
+        raise MisuseError(f"{rank_info.local} ranks need a GPU each, but this machine has {gpus}; {remedy}")

@@ -120,9 +120,9 @@ def _load_targets(
 ) -> Sequence[AssembledTarget]:
     targets, models = list[AssembledTarget](), shared.models
     metrics, loop = Metrics(registry), asyncio.get_running_loop()
-    for offer, asked, model in zip(offers, options.target.targets, models, strict=True):
+    for offer, chosen, model in zip(offers, options.target.targets, models, strict=True):
         on_event = _to_all(metrics.listener(model), partial(log.handle_event, model=model))
-        target = assemble_target(offer, asked.cache_tokens, options, shared, on_event, load)
+        target = assemble_target(offer, chosen.cache_tokens, options, shared, on_event, load)
         metrics.add_counted(model, read_on(loop, partial(_read, target.engine)))
         targets.append(target)
     metrics.add_calls(models[0], read_on(loop, partial(read_calls, pools)))

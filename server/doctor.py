@@ -73,9 +73,9 @@ async def doctor(
     return is_well(findings)
 
 
-async def _check_access(asked: Callable[[], AccessOptions], now: datetime) -> list[Finding]:
+async def _check_access(options: Callable[[], AccessOptions], now: datetime) -> list[Finding]:
     try:
-        access = asked()
+        access = options()
         credentials = port_credentials(access)
         tokens = read_tokens(access.token_file, access.tokens_file)
     except MisuseError as error:
@@ -109,13 +109,13 @@ def _check_certificate(access: AccessOptions, now: datetime) -> Finding:
     return Finding("tls", detail, fix if certificate.ends_soon(now) else "", is_minor=True)
 
 
-def _check_models(asked: TargetOptions) -> list[Finding]:
-    if not asked.targets:
+def _check_models(options: TargetOptions) -> list[Finding]:
+    if not options.targets:
         return [Finding("target", "none is known", "name one with --target, in the configuration or the environment")]
     findings, targets, cache_tokens = list[Finding](), list[TargetFiles](), list[int]()
-    for request in asked.targets:
+    for request in options.targets:
         try:
-            target = _find_target(request.checkpoint, asked)
+            target = _find_target(request.checkpoint, options)
         except (MisuseError, HubError) as error:
             findings.append(Finding("target", f"{request.checkpoint} cannot be served", str(error)))
             continue
@@ -131,26 +131,26 @@ def _check_models(asked: TargetOptions) -> list[Finding]:
             cache_tokens.append(request.cache_tokens)
     if not targets:
         return findings
-    drafts, absent = _find_drafts(asked)
+    drafts, absent = _find_drafts(options)
     fits = {draft: [_fit(draft, target) for target in targets] for draft in drafts}
     needed = []
     for number, (target, tokens) in enumerate(zip(targets, cache_tokens, strict=True)):
         own = [draft for draft, fit in fits.items() if isinstance(fit[number], DraftKind)]
         needs = state_needs(own, load_config(target.directory).num_hidden_layers)
-        placed = asked.device, asked.dtype, tokens, asked.quantise
-        needed.append(memory_needed(target.directory, *placed, needs, asked.rank_info.ranks))
+        placed = options.device, options.dtype, tokens, options.quantise
+        needed.append(memory_needed(target.directory, *placed, needs, options.rank_info.ranks))
     findings.append(_check_memory(sum_needed(needed)))
     return [*findings, *(_check_draft(draft, targets, fit) for draft, fit in fits.items()), *absent]
 
 
-def _find_drafts(asked: TargetOptions) -> tuple[list[str], list[Finding]]:
+def _find_drafts(options: TargetOptions) -> tuple[list[str], list[Finding]]:
     """The draft models' directories or hub ids, and a finding for each that is not there."""
-    checkpoints = [request.checkpoint for request in asked.targets]
-    if not asked.drafts:
+    checkpoints = [request.checkpoint for request in options.targets]
+    if not options.drafts:
         families = [shipped_family(checkpoint) for checkpoint in checkpoints]
         return [str(draft) for family in families if family for draft in family.drafts], []
     found, absent = list[str](), list[Finding]()
-    for draft in asked.drafts:
+    for draft in options.drafts:
         try:
             checkpoint = draft_checkpoint(draft, checkpoints)
             checkpoint_directory(checkpoint, with_weights=False)
@@ -160,15 +160,15 @@ def _find_drafts(asked: TargetOptions) -> tuple[list[str], list[Finding]]:
     return found, absent
 
 
-def _find_target(checkpoint: str, asked: TargetOptions) -> TargetFiles:
+def _find_target(checkpoint: str, options: TargetOptions) -> TargetFiles:
     """Raises MisuseError where anything about the checkpoint stands in the way."""
     directory = target_directory(checkpoint, with_weights=False)
     config = read_json(directory / CONFIG)
     parsed = load_config(directory)
-    if asked.rank_info.ranks > 1:
-        check_devices(asked.rank_info, asked.device, torch.cuda.device_count())
-        check_parts(parsed, asked.rank_info.ranks, method_of(config) or asked.quantise)
-    fault = why_not(config, asked.quantise, asked.device)
+    if options.rank_info.ranks > 1:
+        check_devices(options.rank_info, options.device, torch.cuda.device_count())
+        check_parts(parsed, options.rank_info.ranks, method_of(config) or options.quantise)
+    fault = why_not(config, options.quantise, options.device)
     if fault:
         raise CheckpointError(fault)
     try:

@@ -165,15 +165,15 @@ class Engine:
         with closing(self._make_worker("assistant")) as worker:
             while True:
                 self._draft_may_be_due.clear()
-                asked = self.sessions.claim_draft_task()
-                if asked is None:
+                task = self.sessions.claim_draft_task()
+                if task is None:
                     await self._draft_may_be_due.wait()
                     worker.rested()
                     continue
                 begun = self._clock()
-                level, timed = await worker.run(self._pace.per_level, partial(_draft, asked, drafter_factory))
+                level, timed = await worker.run(self._pace.per_level, partial(_draft, task, drafter_factory))
                 self.counters.overrun_levels += timed.overran
-                self.sessions.add_drafted_level(asked, level, self._clock() - begun)
+                self.sessions.add_drafted_level(task, level, self._clock() - begun)
                 self._pass_may_be_due.set()
 
     def _wake(self) -> None:
@@ -208,9 +208,9 @@ class Engine:
                 await self._pass_may_be_due.wait()
 
 
-def _draft(asked: ServerDraftTask[SessionEntry], drafter_factory: ServerDrafterFactory) -> DraftedLevel | None:
+def _draft(task: ServerDraftTask[SessionEntry], drafter_factory: ServerDrafterFactory) -> DraftedLevel | None:
     try:
-        return asked.draft(drafter_factory)
+        return task.draft(drafter_factory)
     # Whatever a model raises, the session goes on without this drafter.
     except Exception as error:
         _log.error("a level cannot be drafted here: %s", describe_error(error))

@@ -59,8 +59,8 @@ def assemble_target(
 
     Raises CheckpointError where something does not fit.
     """
-    placed, asked = options.target, options.sessions
-    capacity = min(cache_tokens, asked.max_sessions * offer.card.context)
+    placed, session_options = options.target, options.sessions
+    capacity = min(cache_tokens, session_options.max_sessions * offer.card.context)
     target = load(
         str(offer.directory),
         device=placed.device,
@@ -74,11 +74,22 @@ def assemble_target(
         cuda_graphs=placed.cuda_graphs,
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))
-    terms = offer.terms(asked, capacity, maker.kinds)
+    terms = offer.terms(session_options, capacity, maker.kinds)
     site = DrafterPlacement(placed.device, placed.dtype, terms.context, terms.vocab_size)
-    limits = ServingLimits(asked.max_sessions, asked.pass_tokens, asked.lease_seconds, asked.max_running)
+    limits = ServingLimits(
+        session_options.max_sessions,
+        session_options.pass_tokens,
+        session_options.lease_seconds,
+        session_options.max_running,
+    )
     sessions = Sessions(
-        terms, limits, capacity, shared.quotas, on_event, shared.registries, share_prefixes=asked.share_prefixes
+        terms,
+        limits,
+        capacity,
+        shared.quotas,
+        on_event,
+        shared.registries,
+        share_prefixes=session_options.share_prefixes,
     )
     drafter_factory = StateFedDrafterFactory(offer.draft_models, maker, site)
     memory = TargetMemory(
@@ -91,7 +102,7 @@ def assemble_target(
         MAX_SERVER_DRAFTERS,
     )
     return AssembledTarget(
-        Engine(sessions, target, asked.pace, maker, drafter_factory),
+        Engine(sessions, target, session_options.pace, maker, drafter_factory),
         describe(offer, terms, shared.models),
         memory,
     )

@@ -71,8 +71,8 @@ class OpenAiPaths:
         ]
 
     async def _chat(self, request: Request) -> ASGIApp:
-        asked = read_chat(await read_json(request), self._fresh(), strict=self._strict)
-        return await self._answer(request, replace(asked, is_read=asked.stream))
+        chat_request = read_chat(await read_json(request), self._fresh(), strict=self._strict)
+        return await self._answer(request, replace(chat_request, is_read=chat_request.stream))
 
     async def _complete(self, request: Request) -> ASGIApp:
         body = await read_json(request)

@@ -84,10 +84,10 @@ def read_ollama_chat(body: Any, defaults: Sampling) -> CompletionRequest:
     """Raises FaultError for what is no request for a chat, or asks for something unsupported."""
     fields = _fields(body)
     messages = fields.get("messages")
-    asked = {**_shared(fields), "messages": _messages(messages) if isinstance(messages, list) else messages}
-    if fields.get("tools") and "response_format" in asked:
+    openai_request = {**_shared(fields), "messages": _messages(messages) if isinstance(messages, list) else messages}
+    if fields.get("tools") and "response_format" in openai_request:
         raise wrong("format", "with 'format' no tool could be called; leave it or 'tools' out")
-    return _read(read_chat, {**asked, **_thinking(fields), "tools": fields.get("tools")}, defaults)
+    return _read(read_chat, {**openai_request, **_thinking(fields), "tools": fields.get("tools")}, defaults)
 
 
 def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
@@ -98,9 +98,9 @@ def read_ollama_generate(body: Any, defaults: Sampling) -> CompletionRequest:
     if fields.get("raw"):
         if system:
             raise wrong("system", "a 'raw' prompt is all that the model reads; leave 'system' out")
-        asked = {**_shared(fields), "prompt": prompt}
-        read = _read(read_completion, asked, defaults)
-        return read if "max_tokens" in asked else replace(read, max_new_tokens=None)
+        openai_request = {**_shared(fields), "prompt": prompt}
+        read = _read(read_completion, openai_request, defaults)
+        return read if "max_tokens" in openai_request else replace(read, max_new_tokens=None)
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": prompt})
     return _read(read_chat, {**_shared(fields), **_thinking(fields), "messages": messages}, defaults)
@@ -172,18 +172,18 @@ def _fields(body: Any) -> dict[str, Any]:
 
 
 def _model(fields: Mapping[str, Any]) -> str:
-    asked = _shared(fields)
-    if "model" not in asked:
+    openai_request = _shared(fields)
+    if "model" not in openai_request:
         raise wrong("model", "'model' is missing", "missing_required_parameter")
-    return parameters.text("model", asked["model"])
+    return parameters.text("model", openai_request["model"])
 
 
 def _read(
-    read: Callable[[Any, Sampling], CompletionRequest], asked: dict[str, Any], defaults: Sampling
+    read: Callable[[Any, Sampling], CompletionRequest], openai_request: dict[str, Any], defaults: Sampling
 ) -> CompletionRequest:
     """Raises FaultError with the body's names."""
     try:
-        return read(asked, defaults)
+        return read(openai_request, defaults)
     except FaultError as error:
         fault = error.fault
         name = _NAMES.get(fault.parameter or "")
@@ -197,7 +197,7 @@ def _options(options: Any) -> dict[str, Any]:
     """Numbers by which Ollama asks for nothing are left out, or are OpenAI's for that."""
     if not isinstance(options, dict):
         raise wrong("options", "'options' must be an object")
-    asked = {}
+    openai_request = {}
     for ollama, openai in _OPTIONS.items():
         value = options.get(ollama)
         if ollama in _WHOLE and isinstance(value, float):
@@ -214,8 +214,8 @@ def _options(options: Any) -> dict[str, Any]:
             if ollama == "repeat_penalty" and value <= 0:
                 value = 1
         if value is not None:
-            asked[openai] = value
-    return asked
+            openai_request[openai] = value
+    return openai_request
 
 
 def _is_limit(value: Any) -> bool:
@@ -223,15 +223,15 @@ def _is_limit(value: Any) -> bool:
 
 
 def _shared(fields: Mapping[str, Any]) -> dict[str, Any]:
-    asked = _options(fields.get("options", {}))
+    openai_request = _options(fields.get("options", {}))
     if "model" in fields:
         model = fields["model"]
-        asked["model"] = model.removesuffix(_LATEST) if isinstance(model, str) else model
+        openai_request["model"] = model.removesuffix(_LATEST) if isinstance(model, str) else model
     form = fields.get("format") or None  # an empty one asks for nothing
     if form is not None:
         schema = {"type": "json_schema", "json_schema": {"schema": form}}
-        asked["response_format"] = {"type": "json_object"} if form == "json" else schema
-    return {**asked, "stream": fields.get("stream", True)}
+        openai_request["response_format"] = {"type": "json_object"} if form == "json" else schema
+    return {**openai_request, "stream": fields.get("stream", True)}
 
 
 def _thinking(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,8 +74,8 @@ class OllamaPaths:
         if load is not None:  # every model that is served here stays loaded
             self._models.find(load.model)
             return JSONResponse(OllamaBuilder(load.model, is_chat, prompt_tokens=0).loaded(load.reason, _now()))
-        asked = read(body, replace(self._defaults, seed=randbits(64)))
-        request = replace(asked, is_read=is_chat and asked.stream)
+        completion = read(body, replace(self._defaults, seed=randbits(64)))
+        request = replace(completion, is_read=is_chat and completion.stream)
         service = self._models.find(request.model)
         choices = await asyncio.to_thread(service.choices, request)
         builder = OllamaBuilder(request.model, is_chat, len(choices[0].prompt.tokens))

@@ -68,12 +68,12 @@ def read_response(body: Any, defaults: Sampling, *, strict: bool = False) -> Com
         raise wrong("input", "'input' is missing", "missing_required_parameter")
     _check_metadata(given)
     messages, origins = _messages(given)
-    asked = {name: value for name, value in given.items() if name in _AS_IN_CHATS}
-    asked |= {"messages": messages, **_form(given), **_reasoning(given), **_tools(given), **_logprobs(given)}
+    chat_request = {name: value for name, value in given.items() if name in _AS_IN_CHATS}
+    chat_request |= {"messages": messages, **_form(given), **_reasoning(given), **_tools(given), **_logprobs(given)}
     if "max_output_tokens" in given:
-        asked["max_completion_tokens"] = given["max_output_tokens"]
+        chat_request["max_completion_tokens"] = given["max_output_tokens"]
     try:
-        request = read_chat(asked, defaults, strict=strict)
+        request = read_chat(chat_request, defaults, strict=strict)
     except FaultError as error:
         raise in_words_of_responses(error, origins) from error
     ignored = (*(our_name(name, origins) for name in request.ignored), *_ignored(given))
@@ -219,17 +219,19 @@ def _reasoning(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tools(given: Mapping[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
+    chat_request: dict[str, Any] = {}
     if "tools" in given:
         tools = given["tools"]
-        asked["tools"] = [_tool(each) for each in tools] if isinstance(tools, list) else tools
+        chat_request["tools"] = [_tool(each) for each in tools] if isinstance(tools, list) else tools
     if "tool_choice" in given:
         choice = given["tool_choice"]
         is_named = isinstance(choice, dict) and choice.get("type") == "function"
         if is_named:
             parameters.json_object("tool_choice", choice)  # all of it is repeated in the response
-        asked["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
-    return asked
+        chat_request["tool_choice"] = (
+            {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
+        )
+    return chat_request
 
 
 def _tool(tool: Any) -> Any:

@@ -16,27 +16,27 @@ _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 def response_format(name: str, value: Any) -> Constraint | None:
     """None for plain text."""
-    asked = parameters.json_object(name, value)
-    match asked.get("type"):
+    given = parameters.json_object(name, value)
+    match given.get("type"):
         case "text":
             return None
         case "json_object":
             return _schema(name, _ANY_OBJECT)
         case "json_schema":
-            described = parameters.json_object(f"{name}.json_schema", asked.get("json_schema"))
+            described = parameters.json_object(f"{name}.json_schema", given.get("json_schema"))
             return _schema(f"{name}.json_schema.schema", described.get("schema", _ANY_OBJECT))
     raise wrong(f"{name}.type", f"'{name}.type' must be one of: text, json_object, json_schema", "unsupported_value")
 
 
 def structured_outputs(name: str, value: Any) -> Constraint | None:
     """One of its forms, as vLLM has them."""
-    asked = {form: each for form, each in parameters.json_object(name, value).items() if each not in (None, False)}
-    if not asked:
+    given = {form: each for form, each in parameters.json_object(name, value).items() if each not in (None, False)}
+    if not given:
         return None
-    form, *more = asked
+    form, *more = given
     if more or form not in _FORMS:
         raise wrong(name, f"'{name}' must have one of: {', '.join(_FORMS)}")
-    return _FORMS[form](f"{name}.{form}", asked[form])
+    return _FORMS[form](f"{name}.{form}", given[form])
 
 
 def _schema(name: str, value: Any) -> Constraint:

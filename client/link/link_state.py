@@ -1,7 +1,7 @@
 """The state of the link, as far as a client can tell: whether the server is within reach, and what changes that.
 
-Pure: times are arguments, in seconds on any steady clock, and chance is injected. It may not know sessions, drafting or
-streams; it decides when to probe, when to give a stream up and when to dial a new one.
+Pure: times are arguments, in seconds on any steady clock, and random numbers are passed in. It may not know sessions,
+drafting or streams; it decides when to probe, when to give a stream up and when to dial a new one.
 """
 
 import math
@@ -79,12 +79,12 @@ _LONGEST_PAUSE_S = 8.0  # thereafter
 
 
 class LinkWatch:
-    """One link of one session. `chance` draws evenly from [0, 1)."""
+    """One link of one session. `uniform` draws evenly from [0, 1)."""
 
-    def __init__(self, chance: Callable[[], float]):
+    def __init__(self, uniform: Callable[[], float]):
         self.state = LinkState.OFFLINE
         self.reconnects = 0  # streams that answered, but for the first
-        self._chance = chance
+        self._uniform = uniform
         self._trips = ResponseTime()
         self._probes = 0  # sent, and so the number of the latest
         self._heard_at = -math.inf  # when a frame last came, or was first waited for
@@ -246,7 +246,7 @@ class LinkWatch:
         self._trips.restart()
         self._asked_at = None
         self._move(LinkEvent.BROKEN, now)
-        self._retry_at = now + wait + self._pause * (0.5 + self._chance() / 2)
+        self._retry_at = now + wait + self._pause * (0.5 + self._uniform() / 2)
         longest = _LONG_PAUSE_S if now - self._broken_since < _LONG_OUTAGE_S else _LONGEST_PAUSE_S
         self._pause = min(longest, self._pause * _GROWTH)
 

@@ -46,13 +46,13 @@ class ReconnectingStream:
         dial: Dial | None = None,
         listener: LinkListener = ignore_link_changes,
         clock: Clock = time.perf_counter,
-        chance: Callable[[], float] = random,
+        uniform: Callable[[], float] = random,
     ):
         self._stream = stream
         self._dial = dial
         self._listener = listener
         self._clock = clock
-        self._watch = LinkWatch(chance)
+        self._watch = LinkWatch(uniform)
         self._traffic_before = Traffic()  # of streams that are gone
         self._changed = asyncio.Event()
         self.lost_by = ""

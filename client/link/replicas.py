@@ -42,7 +42,7 @@ _GRACE_S = 0.5
 
 _ROUND_PAUSE_S = 1.0  # before other replicas are asked again
 
-Chance = Callable[[], float]
+Uniform = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def choose_replica(
     seconds: float = DESCRIBE_S,
     model: str = "",
     remembered: Sequence[Address] = (),
-    chance: Chance = random,
+    uniform: Uniform = random,
 ) -> Replica:
     """The less loaded of two replicas that are drawn at random from those that the server lists, or from the given
     addresses if it lists none (the power of two choices, Mitzenmacher 2001). `remembered` is what it listed before: two
@@ -88,11 +88,11 @@ async def choose_replica(
     """
     async with _Inquiry(access, model) as inquiry:
         expected = followed(access, remembered) or access.addresses
-        first_asked = dict.fromkeys((*_shuffled(expected, chance), *access.addresses))
+        first_asked = dict.fromkeys((*_shuffled(expected, uniform), *access.addresses))
         await inquiry.ask_until_answered(list(first_asked), seconds)
         answers = [each.description for each in inquiry.answered.values()]
         listed = followed(access, (each for answer in answers for each in answer.replicas)) or access.addresses
-        drawn = list(inquiry.answered) if set(listed) == set(expected) else _shuffled(listed, chance)[:2]
+        drawn = list(inquiry.answered) if set(listed) == set(expected) else _shuffled(listed, uniform)[:2]
         await inquiry.ask([address for address in drawn if address not in inquiry.answered], _ASK_S)
         candidates = [inquiry.answered[address] for address in drawn if address in inquiry.answered]
         candidates = candidates or list(inquiry.answered.values())
@@ -198,8 +198,8 @@ def _check_alike(replicas: Sequence[Replica]) -> None:
             )
 
 
-def _shuffled(addresses: Sequence[Address], chance: Chance = random) -> list[Address]:
-    return sorted(addresses, key=lambda _: chance())
+def _shuffled(addresses: Sequence[Address], uniform: Uniform = random) -> list[Address]:
+    return sorted(addresses, key=lambda _: uniform())
 
 
 def _less_loaded(replicas: Sequence[Replica]) -> Replica:

@@ -89,7 +89,7 @@ def blind_logps(most: int) -> list[float]:
     """As `drawn_logps`, for `most` siblings that are not sampled yet."""
     logps, rejected = [], 0.0
     for index in range(most):
-        chance = DRAWN_BLINDLY[min(index, len(DRAWN_BLINDLY) - 1)]
-        logps.append(rejected + log(chance))
-        rejected += log(1.0 - chance)
+        probability = DRAWN_BLINDLY[min(index, len(DRAWN_BLINDLY) - 1)]
+        logps.append(rejected + log(probability))
+        rejected += log(1.0 - probability)
     return logps

@@ -16,7 +16,7 @@ from common.protocol.views import Proposal, TreeView
 
 
 def choose_groups(
-    view: TreeView, offers: Mapping[int, Draw], expansion: Expansion, chance: random.Random
+    view: TreeView, offers: Mapping[int, Draw], expansion: Expansion, rng: random.Random
 ) -> list[Proposal]:
     """The next level: a group of siblings for each of the likeliest nodes that have none, sampled from its `Draw`.
 
@@ -31,15 +31,15 @@ def choose_groups(
         for logp in blind_logps(min(expansion.children, len(draw.tokens)))
     ]
     counts = Counter(parent for _, parent in heapq.nlargest(expansion.room(view), worth))
-    return [proposal for parent, count in counts.items() for proposal in _group(parent, offers[parent], count, chance)]
+    return [proposal for parent, count in counts.items() for proposal in _group(parent, offers[parent], count, rng)]
 
 
-def _group(parent: int, draw: Draw, count: int, chance: random.Random) -> list[Proposal]:
+def _group(parent: int, draw: Draw, count: int, rng: random.Random) -> list[Proposal]:
     """`count` siblings, sampled one after another without replacement."""
     left = dict(zip(draw.tokens, draw.weights, strict=True))
     tokens, shares = [], []
     for _ in range(count):
-        token = chance.choices(list(left), list(left.values()))[0]
+        token = rng.choices(list(left), list(left.values()))[0]
         tokens.append(token)
         shares.append(left[token] / sum(left.values()))
         del left[token]

@@ -50,7 +50,7 @@ class PassGraphs:
         self.is_given_up = False  # no pass is replayed any more
         self.replayed_passes = 0  # without a launched pass beside them
         self._capture: Capture | None = capture
-        self._asked: Sequence[Any] | None = None
+        self._built: Sequence[Any] | None = None
         self._seen_once: OrderedDict[Hashable, None] = OrderedDict()
         self._kept: OrderedDict[Hashable, _StaticPass] = OrderedDict()
 
@@ -64,9 +64,9 @@ class PassGraphs:
         if self.is_given_up:
             raise NoBucketError
         try:
-            if self._asked is None:
+            if self._built is None:
                 return self._learn(plan, device, forward)
-            for build, positional, named in self._asked:
+            for build, positional, named in self._built:
                 plan.attention.once(build, *positional, **dict(named))
             tensors: list[torch.Tensor] = []
             shapes = _flatten(_inputs(plan), tensors)
@@ -94,7 +94,7 @@ class PassGraphs:
         """Runs the first pass as it is, which tells what layouts the layers ask for."""
         placed = _placed(plan, _rebuilt(_inputs(plan), iter([each.to(device) for each in _tensors(_inputs(plan))])))
         hidden = forward(placed)
-        self._asked = tuple(placed.attention.built)
+        self._built = tuple(placed.attention.built)
         return placed, hidden
 
     def _add(

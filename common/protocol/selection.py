@@ -57,7 +57,7 @@ def commit_probabilities(trees: Sequence[TreeRows], max_acceptances: Sequence[fl
     sizes = np.array([len(rows) for rows in trees])
     ends = np.cumsum(sizes)
     tree = np.repeat(np.arange(len(trees)), sizes)
-    claimed = np.concatenate([np.ones(len(rows)) if rows.grouped else rows.chances for rows in trees])
+    claimed = np.concatenate([np.ones(len(rows)) if rows.grouped else rows.probabilities for rows in trees])
     depths = np.concatenate([rows.depths for rows in trees])
     deepest = max(rows.deepest for rows in trees)
     level = tree * (1 + deepest) + depths
@@ -87,7 +87,7 @@ def expected_level_gain(tree: TokenTree, last: int) -> float:
         return float(tree.frontier < last)
     is_leaf = np.ones(len(rows), dtype=np.bool_)
     is_leaf[rows.parents[1:]] = False
-    return float(rows.chances[is_leaf & (rows.depths + 1 < last - tree.root.position)].sum())
+    return float(rows.probabilities[is_leaf & (rows.depths + 1 < last - tree.root.position)].sum())
 
 
 class LevelGain:

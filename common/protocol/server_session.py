@@ -73,8 +73,8 @@ class ServerSession:
 
     def resumes(self, opened: Open) -> bool:
         """Whether a newer stream continues this answer."""
-        asked = (opened.turn, opened.prompt_length, opened.settings)
-        is_same = asked == (self.turn, self.prompt_length, self.settings)
+        request = (opened.turn, opened.prompt_length, opened.settings)
+        is_same = request == (self.turn, self.prompt_length, self.settings)
         return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
 
     def reopen(self, opened: Open, now: float) -> Replies:

@@ -258,7 +258,7 @@ class TokenTree:
             deepest=int(depths.max()),
             logps=np.array(logps),
             # Not numpy's exp, whose last bit depends on the processor.
-            chances=np.array([math.exp(logp) for logp in logps]),
+            probabilities=np.array([math.exp(logp) for logp in logps]),
             grouped=self.grouped,
             draws={node.row: node.draw for node in nodes if self.grouped and node.parent and node.draw},
         )

@@ -30,7 +30,7 @@ class TreeRows:
     """The largest of them."""
     logps: Floats
     """Log-probabilities that were claimed, from the root."""
-    chances: Floats
+    probabilities: Floats
     """Their probabilities."""
     grouped: bool
     """Whether siblings are one group."""
@@ -38,7 +38,7 @@ class TreeRows:
     """What a row was drawn from, where it was."""
 
     def __post_init__(self) -> None:
-        for column in (self.tokens, self.parents, self.depths, self.logps, self.chances):
+        for column in (self.tokens, self.parents, self.depths, self.logps, self.probabilities):
             column.setflags(write=False)
 
     def __len__(self) -> int:

@@ -48,8 +48,8 @@ class LogitRows:
     def probabilities(self, row: int) -> NDArray[np.float64]:
         self._check(row)
         if self._verify_input.sampling.temperature:
-            chances: NDArray[np.float64] = self._scores(row).double().softmax(-1).cpu().numpy()
-            return chances
+            probabilities: NDArray[np.float64] = self._scores(row).double().softmax(-1).cpu().numpy()
+            return probabilities
         certain = np.zeros(self._logits.shape[-1])
         certain[self.choice(row)] = 1.0
         return certain

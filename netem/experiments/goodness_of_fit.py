@@ -12,25 +12,25 @@ from numpy.typing import ArrayLike
 _FEWEST = 5.0  # expected counts in a cell that is compared alone
 
 
-def chi_square(counts: ArrayLike, chances: ArrayLike) -> tuple[float, int]:
+def chi_square(counts: ArrayLike, probabilities: ArrayLike) -> tuple[float, int]:
     """Pearson's statistic and its degrees of freedom.
 
     Rare cells are pooled. A cell of probability 0 must be empty, else the statistic is infinite.
     """
-    seen, chance = np.asarray(counts, float).ravel(), np.asarray(chances, float).ravel()
-    expected = chance / chance.sum() * seen.sum()
+    seen, expected_shares = np.asarray(counts, float).ravel(), np.asarray(probabilities, float).ravel()
+    expected = expected_shares / expected_shares.sum() * seen.sum()
     rare = expected < _FEWEST
     cells = [*zip(seen[~rare], expected[~rare], strict=True)]
     if expected[rare].sum() >= _FEWEST:
         cells.append((seen[rare].sum(), expected[rare].sum()))
-    if seen[chance == 0].any():
+    if seen[expected_shares == 0].any():
         return inf, max(1, len(cells) - 1)
     return float(sum((count - mean) ** 2 / mean for count, mean in cells)), len(cells) - 1
 
 
-def p_value(counts: ArrayLike, chances: ArrayLike) -> float:
+def p_value(counts: ArrayLike, probabilities: ArrayLike) -> float:
     """The probability that counts from this distribution deviate from it at least as much."""
-    statistic, freedom = chi_square(counts, chances)
+    statistic, freedom = chi_square(counts, probabilities)
     return beyond(statistic, freedom) if freedom else 1.0
 
 

@@ -25,9 +25,9 @@ class Bursts:
     loss_good: float
 
     def __post_init__(self) -> None:
-        for chance in (self.to_bad, self.to_good, self.loss_bad, self.loss_good):
-            if not (math.isfinite(chance) and 0 <= chance <= 1):
-                raise MisuseError(f"{chance} is no chance of bursty loss: give 0 to 1")
+        for probability in (self.to_bad, self.to_good, self.loss_bad, self.loss_good):
+            if not (math.isfinite(probability) and 0 <= probability <= 1):
+                raise MisuseError(f"{probability} is no probability of bursty loss: give 0 to 1")
         if self.to_good == 0:
             raise MisuseError("bursty loss needs a way back from bad to good: give to_good more than 0")
         if self.mean_loss >= 1:

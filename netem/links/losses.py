@@ -20,14 +20,14 @@ class Loss(Protocol):
 class RandomLoss:
     """Each packet is lost with the same probability, independently of the others."""
 
-    def __init__(self, chance: float, draws: random.Random) -> None:
-        """chance: 0 to 1."""
-        self._chance = chance
+    def __init__(self, probability: float, draws: random.Random) -> None:
+        """probability: 0 to 1."""
+        self._probability = probability
         self._draws = draws
 
     def takes(self) -> bool:
         """Whether the next packet is lost."""
-        return self._draws.random() < self._chance
+        return self._draws.random() < self._probability
 
 
 LOSSES: Mapping[str, Callable[[Any, random.Random], Loss]] = {"loss": RandomLoss, "bursts": BurstLoss}

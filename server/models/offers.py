@@ -51,11 +51,11 @@ def _check_count(what: str, count: int, most: int) -> None:
         raise MisuseError(f"{count} {what} are more than the {most} that clients accept of one server; leave some out")
 
 
-def _matched(asked: Sequence[ChosenTarget], drafts: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+def _matched(chosen: Sequence[ChosenTarget], drafts: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
     """The draft models of each target: all that fit it. With one target `make_offer` says which do not."""
-    if len(asked) == 1:
+    if len(chosen) == 1:
         return [drafts]
-    targets = {_name(target): read_target(target.checkpoint) for target in asked}
+    targets = {_name(target): read_target(target.checkpoint) for target in chosen}
     by_fingerprint: dict[str, str] = {}
     for name, target in targets.items():
         twin = by_fingerprint.setdefault(target.fingerprint, name)

@@ -29,8 +29,8 @@ async def is_serving(address: Address, tls: ClientTls | None = None, name: str |
         channel = grpc.aio.secure_channel(str(address), client_credentials(tls), options=options)
     async with channel:
         try:
-            asked = health_pb2.HealthCheckRequest()
-            reply = await health_pb2_grpc.HealthStub(channel).Check(asked, timeout=_SECONDS)
+            request = health_pb2.HealthCheckRequest()
+            reply = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=_SECONDS)
         except grpc.RpcError as error:
             raise translated(error, str(address)) from error
     return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)

@@ -233,8 +233,8 @@ def _within_verify_budget(
     without, with_nodes = costs(PassWorks(sizes, roots.positions, pairs)).tolist()
     if are_cut and with_nodes <= _FREE * without:
         return list(demands)
-    asked = [own[: demands[index].nodes] for index, own in zip(decoding, probabilities(decoding), strict=True)]
-    counts = node_budgets(asked, [demands[index].context for index in decoding], room, costs)
+    wanted = [own[: demands[index].nodes] for index, own in zip(decoding, probabilities(decoding), strict=True)]
+    counts = node_budgets(wanted, [demands[index].context for index in decoding], room, costs)
     budgeted = list(demands)
     for index, count in zip(decoding, counts, strict=True):
         budgeted[index] = demands[index].with_nodes(max(count, demands[index].min_nodes))

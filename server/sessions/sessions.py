@@ -255,30 +255,30 @@ class Sessions:
         asking = self._select(self._registry.entries, lambda entry: entry.session.wants_server_drafting, _BEFORE_LEVEL)
         self._pass_timings.sessions_drafted_for = max(1, len(asking))
         present, away = self._registry.entries, self._registry.leases.entries
-        asked = self._levels.claim(asking, present, away, self._isolation(_BEFORE_LEVEL))
-        self._pass_timings.is_drafting = asked is not None
-        return asked
+        task = self._levels.claim(asking, present, away, self._isolation(_BEFORE_LEVEL))
+        self._pass_timings.is_drafting = task is not None
+        return task
 
     def add_drafted_level(
-        self, asked: ServerDraftTask[SessionEntry], level: DraftedLevel | None, seconds: float
+        self, task: ServerDraftTask[SessionEntry], level: DraftedLevel | None, seconds: float
     ) -> None:
         """Adds a drafted level to its session. None: it could not be drafted, and the session goes on without."""
-        entry = asked.owner
+        entry = task.owner
         self._pass_timings.is_drafting = False
         if not self._registry.holds(entry):
             return
-        entry.drafter = level.drafter if level is not None and asked.drafter_may_stay else None
+        entry.drafter = level.drafter if level is not None and task.drafter_may_stay else None
         if level is None:
-            if asked.state_request == entry.state_request:
+            if task.state_request == entry.state_request:
                 entry.session.stop_server_drafting()
             return
         self.counters.assisted_levels += 1
-        if asked.is_first:
+        if task.is_first:
             self._pass_timings.first_level_drafted(seconds)
         else:
             self._pass_timings.level_drafted(seconds)
         with self._isolation("after a level")(entry):
-            entry.session.add_server_draft(asked.epoch, asked.view, level.proposals)
+            entry.session.add_server_draft(task.epoch, task.view, level.proposals)
 
     # Draft state. It is computed after `plan` and before its pass, in the same thread.
 
@@ -355,14 +355,14 @@ class Sessions:
             most = [each.session.acceptance.max_acceptance for each in entries]
             return commit_probabilities([each.session.tree.rows for each in entries], most)
 
-        def chances(indices: Sequence[int]) -> list[Probabilities]:
-            weighed = dict(self._isolation(_BEFORE_PASS).call_together([due[index] for index in indices], weigh))
-            return [weighed.get(due[index], ()) for index in indices]
+        def weighed(indices: Sequence[int]) -> list[Probabilities]:
+            found = dict(self._isolation(_BEFORE_PASS).call_together([due[index] for index in indices], weigh))
+            return [found.get(due[index], ()) for index in indices]
 
         here = set(due)
         later = (each.session for each in self._registry.entries if each not in here and each.recently_decoded(now))
         prices = PassPrices(self._cost.estimates, self._cost.measured, self._cost.is_measured)
-        return schedule([entry.demand for entry in due], budget, prices, chances, [each.processed for each in later])
+        return schedule([entry.demand for entry in due], budget, prices, weighed, [each.processed for each in later])
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

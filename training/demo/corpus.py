@@ -79,10 +79,10 @@ class Corpus:
 
     def other_source(self, category: str, rng: random.Random) -> Turns:
         """Small talk or a public conversation; empty where the generators are chosen."""
-        chance = rng.random()
-        if category == "chat" and chance < SMALL_TALK_SHARE:
+        drawn = rng.random()
+        if category == "chat" and drawn < SMALL_TALK_SHARE:
             return draw_turns(rng)
-        if self.public and chance > 1 - PUBLIC_SHARE.get(category, 0.0):
+        if self.public and drawn > 1 - PUBLIC_SHARE.get(category, 0.0):
             files = PUBLIC_WEIGHTS[category]
             return rng.choice(self.public[rng.choices(list(files), list(files.values()))[0]])
         return ()

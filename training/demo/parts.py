@@ -87,18 +87,18 @@ def negated(condition: Condition) -> Condition:
 
 def composed(draw: InstanceDraw, make: Callable[[InstanceDraw], Condition]) -> Condition:
     """A condition as `make` draws it, or its opposite, or two of them joined."""
-    chance = draw.rng.random()
+    drawn = draw.rng.random()
     first = make(draw)
-    if chance < 0.64:
+    if drawn < 0.64:
         return first
-    if chance < 0.72:
+    if drawn < 0.72:
         while first.slug == "not":
             first = make(draw)
         return negated(first)
     second = make(draw)
     while second.slug == first.slug:
         second = make(draw)
-    return joined(first, "and" if chance < 0.86 else "or", second)
+    return joined(first, "and" if drawn < 0.86 else "or", second)
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,12 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
     tokens: list[int] = []
     row = 0
     while True:
-        chances = _Chances(verify_input.sampling.seed, verify_input.frontier + len(tokens))
+        uniforms = _Uniforms(verify_input.sampling.seed, verify_input.frontier + len(tokens))
         group = [int(verify_input.tokens[child]) for child in children[row]]
         draws = [verify_input.draws.get(child) for child in children[row]]
-        accepted, left = judge(target.probabilities(row), group, draws, chances)
+        accepted, left = judge(target.probabilities(row), group, draws, uniforms)
         if accepted is None:
-            return [*tokens, sample(left, chances.next())]
+            return [*tokens, sample(left, uniforms.next())]
         tokens.append(group[accepted])
         row = children[row][accepted]
         if row in verify_input.deferred:
@@ -46,7 +46,7 @@ def walk(verify_input: VerifyInput, target: TargetRows) -> list[int]:
 
 
 def judge(
-    p: Distribution, group: Sequence[int], draws: Sequence[Draw | None], chances: "_Chances"
+    p: Distribution, group: Sequence[int], draws: Sequence[Draw | None], uniforms: "_Uniforms"
 ) -> tuple[int | None, Distribution]:
     """Which of a group's tokens is accepted, by its index, and what is left of `p` where none is. `draws`: what each
     token was drawn from, None for a point mass."""
@@ -54,7 +54,7 @@ def judge(
     for index, (token, draw) in enumerate(zip(group, draws, strict=True)):
         q = {token: 1.0} if draw is None else _left_of(draw, tried)
         tried.add(token)
-        if chances.next() * q[token] < p[token]:
+        if uniforms.next() * q[token] < p[token]:
             return index, p
         tokens = np.fromiter(q, np.int64)
         p[tokens] = np.maximum(p[tokens] - np.fromiter(q.values(), np.float64), 0.0)
@@ -74,13 +74,13 @@ def _left_of(draw: Draw, tried: AbstractSet[int]) -> dict[int, float]:
     return {token: weight / total for token, weight in weights.items()}
 
 
-def sample(p: Distribution, chance: float) -> int:
-    """The token at the share `chance` of all probability."""
+def sample(p: Distribution, uniform: float) -> int:
+    """The token at the share `uniform` of all probability."""
     below = np.cumsum(p)
-    return min(int(np.searchsorted(below, chance * below[-1], side="right")), int(np.flatnonzero(p)[-1]))
+    return min(int(np.searchsorted(below, uniform * below[-1], side="right")), int(np.flatnonzero(p)[-1]))
 
 
-class _Chances:
+class _Uniforms:
     """The uniform numbers of one position, one after another."""
 
     def __init__(self, seed: int, position: int):

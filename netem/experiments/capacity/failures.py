@@ -86,7 +86,7 @@ class _Fleet:
         self._replay = replay
         self._system = system
         self._load = load
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._link = find_profile(LINK)
         self._up: list[_Replica] = []
         self._lost_at: dict[int, float] = {}
@@ -95,7 +95,7 @@ class _Fleet:
 
     async def run(self) -> FailingRun:
         load, found = self._load, self._found
-        lives = [random.Random(self._chance.random()) for _ in range(load.replicas)]
+        lives = [random.Random(self._rng.random()) for _ in range(load.replicas)]
         tasks = [asyncio.create_task(self._live_and_die(each)) for each in lives]
         await asyncio.sleep(0)
         tasks += [asyncio.create_task(self._ask_again_and_again(client)) for client in range(load.clients)]
@@ -112,7 +112,7 @@ class _Fleet:
             replica.passes.cancel()
         return found
 
-    async def _live_and_die(self, chance: random.Random) -> None:
+    async def _live_and_die(self, rng: random.Random) -> None:
         clock = asyncio.get_running_loop().time
         while True:
             target, terms, limits, pace, capacity, factory = replay_server(self._replay, self._system)
@@ -122,7 +122,7 @@ class _Fleet:
             self._up.append(replica)
             if self._load.dies_after_s is None:
                 return
-            await asyncio.sleep(chance.expovariate(1 / self._load.dies_after_s))
+            await asyncio.sleep(rng.expovariate(1 / self._load.dies_after_s))
             self._up.remove(replica)
             self._found.deaths += 1
             replica.passes.cancel()
@@ -137,7 +137,7 @@ class _Fleet:
 
     def _chosen(self) -> _Replica | None:
         """The less loaded of two drawn replicas; None if none is there."""
-        drawn_ones = self._chance.sample(self._up, min(2, len(self._up)))
+        drawn_ones = self._rng.sample(self._up, min(2, len(self._up)))
         return min(drawn_ones, key=lambda each: len(each.streams), default=None)
 
     async def _ask_again_and_again(self, client: int) -> None:

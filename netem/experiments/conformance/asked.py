@@ -13,11 +13,11 @@ from training.demo.talks.records import ASKS, FORMS, SUBJECTS, draw_rows, told
 def make_question(number: int) -> tuple[str, Schema]:
     """Records told in sentences, to be rewritten as a list of objects, and the schema of that list. Its length
     is fixed, because a list that goes on beyond the records repeats itself, which any draft model foresees."""
-    chance = Random(f"conformance {number}")
-    kind = chance.choice(list(SUBJECTS))
-    rows = draw_rows(chance, kind)
+    rng = Random(f"conformance {number}")
+    kind = rng.choice(list(SUBJECTS))
+    rows = draw_rows(rng, kind)
     _, ways = FORMS["JSON"]
-    prompt = chance.choice(ASKS).format(form=chance.choice(ways), order="", text=told(chance, kind, rows))
+    prompt = rng.choice(ASKS).format(form=rng.choice(ways), order="", text=told(rng, kind, rows))
     properties: dict[str, Any] = {
         column: {"type": "integer"} if isinstance(value, int) else {"type": "string", "maxLength": 40}
         for column, value in rows[0].items()

@@ -145,23 +145,23 @@ def fit(pairs: Pairs) -> Fit | None:
     columns = np.stack([np.ones_like(x), x])
     weights = np.zeros(2)
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-weights @ columns))
-        curvature = (columns * (chance * (1 - chance))) @ columns.T + 1e-6 * np.eye(2)
-        weights += np.linalg.solve(curvature, columns @ (hit - chance))
-    chance = np.clip(1 / (1 + np.exp(-weights @ columns)), 1e-12, 1 - 1e-12)
+        probability = 1 / (1 + np.exp(-weights @ columns))
+        curvature = (columns * (probability * (1 - probability))) @ columns.T + 1e-6 * np.eye(2)
+        weights += np.linalg.solve(curvature, columns @ (hit - probability))
+    probability = np.clip(1 / (1 + np.exp(-weights @ columns)), 1e-12, 1 - 1e-12)
     rate = float(hit.mean())
     return Fit(
         float(weights[0]),
         float(weights[1]),
         len(hit),
         rate,
-        _log_loss(hit, chance),
+        _log_loss(hit, probability),
         _log_loss(hit, np.full_like(x, rate)),
     )
 
 
-def _log_loss(hit: np.ndarray, chance: np.ndarray) -> float:
-    return float(-(hit * np.log(chance) + (1 - hit) * np.log(1 - chance)).mean())
+def _log_loss(hit: np.ndarray, probability: np.ndarray) -> float:
+    return float(-(hit * np.log(probability) + (1 - hit) * np.log(1 - probability)).mean())
 
 
 def calibration_error(pairs: Pairs, logps: Sequence[float], bins: int = 10) -> float:

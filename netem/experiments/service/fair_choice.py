@@ -23,22 +23,22 @@ def uneven(held: Sequence[Sequence[int]]) -> float:
 def fair_unevenness(clients: int, replicas: int, answers: int, seed: int) -> float:
     """What `uneven` gives at most in 95 of 100 runs in which clients, whose answers end in any order, take the less
     loaded of two replicas each time."""
-    chance = Random(seed)
-    return sorted(_fair_run(clients, replicas, answers, chance) for _ in range(_RUNS))[int(_SHARE * _RUNS)]
+    rng = Random(seed)
+    return sorted(_fair_run(clients, replicas, answers, rng) for _ in range(_RUNS))[int(_SHARE * _RUNS)]
 
 
-def _fair_run(clients: int, replicas: int, answers: int, chance: Random) -> float:
+def _fair_run(clients: int, replicas: int, answers: int, rng: Random) -> float:
     held, chosen, samples = [0] * replicas, list[int](), list[tuple[int, ...]]()
 
     def choose() -> int:
-        taken = min(chance.sample(range(replicas), 2), key=lambda each: held[each])
+        taken = min(rng.sample(range(replicas), 2), key=lambda each: held[each])
         held[taken] += 1
         return taken
 
     while len(chosen) < clients:
         chosen.append(choose())
     for _ in range(answers):
-        client = chance.randrange(clients)
+        client = rng.randrange(clients)
         held[chosen[client]] -= 1
         chosen[client] = choose()
         samples.append(tuple(held))

@@ -33,8 +33,8 @@ def netem_arguments(direction: Direction) -> list[str]:
         arguments += ["loss", "random", f"{direction.loss:.6%}"]
     if direction.bursts:
         bursts = direction.bursts
-        chances = (bursts.to_bad, bursts.to_good, bursts.loss_bad, bursts.loss_good)
-        arguments += ["loss", "gemodel", *(f"{chance:.6%}" for chance in chances)]
+        probabilities = (bursts.to_bad, bursts.to_good, bursts.loss_bad, bursts.loss_good)
+        arguments += ["loss", "gemodel", *(f"{probability:.6%}" for probability in probabilities)]
     if direction.rate_bits_per_s:
         arguments += ["rate", f"{direction.rate_bits_per_s:.0f}bit"]
     return arguments

@@ -149,8 +149,8 @@ async def test_what_a_client_has_used_up_before_its_next_question_no_waiting_in_
 
 def test_a_link_is_not_tried_before_the_server_said_and_then_not_by_all_at_once():
     due = []
-    for chance in (0.0, 0.9):
-        link = LinkWatch(lambda chance=chance: chance)
+    for uniform in (0.0, 0.9):
+        link = LinkWatch(lambda uniform=uniform: uniform)
         link.broken(10.0, 5.0)
         due.append(link.due)
     assert 15.0 < due[0] < due[1] < 15.2

@@ -86,8 +86,8 @@ def in_turn(*order: float) -> Callable[[], float]:
     return lambda: order[next(numbers) % len(order)]
 
 
-async def chosen(access: Access, chance=None, **options) -> Access:
-    replica = await choose_replica(access, 5.0, chance=chance or Random(7).random, **options)
+async def chosen(access: Access, uniform=None, **options) -> Access:
+    replica = await choose_replica(access, 5.0, uniform=uniform or Random(7).random, **options)
     assert replica.connection.is_ready
     await replica.connection.close()
     return replica.access
@@ -105,8 +105,8 @@ async def test_the_less_loaded_of_two_is_taken_and_the_others_stand_behind_it() 
 
 async def test_of_two_that_are_equally_loaded_each_is_taken_at_times() -> None:
     async with fleet(0.25, 0.25, listed=False) as servers:
-        chance = Random(3).random
-        taken = Counter([(await chosen(access_to(*servers), chance)).address for _ in range(12)])
+        uniform = Random(3).random
+        taken = Counter([(await chosen(access_to(*servers), uniform)).address for _ in range(12)])
     # Not how often: one whose answer came late on a busy machine is not taken then.
     assert len(taken) == 2
 

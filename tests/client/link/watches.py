@@ -3,8 +3,8 @@
 from client.link.link_state import LinkAction, LinkState, LinkWatch
 
 
-def watch(chance=0.0) -> LinkWatch:
-    return LinkWatch(lambda: chance)
+def watch(uniform=0.0) -> LinkWatch:
+    return LinkWatch(lambda: uniform)
 
 
 def online(round_trip=0.05) -> LinkWatch:

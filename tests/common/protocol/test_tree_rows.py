@@ -49,7 +49,7 @@ def check(tree: TokenTree, rows: TreeRows) -> None:
     assert rows.depths.tolist() == [0, *depths]
     assert rows.deepest == max([0, *depths])
     assert rows.logps.tolist() == [0.0, *logps]
-    assert rows.chances.tolist() == [1.0, *map(math.exp, logps)]
+    assert rows.probabilities.tolist() == [1.0, *map(math.exp, logps)]
     assert rows.grouped == tree.grouped
     drawn = {row_of[node]: node.draw for node in nodes if node.draw is not None}
     assert rows.draws == (drawn if tree.grouped else {})

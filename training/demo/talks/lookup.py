@@ -105,12 +105,12 @@ def pairs(rng: Random) -> Told:
     keys, values = keys_and_values(rng, count + 1)
     text = pairs_text(rng, keys[:count], values[:count])
     index = rng.randrange(count)
-    chance = rng.random()
-    if chance < 0.2:
+    drawn = rng.random()
+    if drawn < 0.2:
         ask = rng.choice(("What is {}?", "Which value belongs to {}?")).format(keys[-1])
         ending = f"The text {REFUSAL} what {keys[-1]} is."
         return text, PassageQuestion(ask, (ending,), (REFUSAL,), rest(values[:count]))
-    if chance < 0.45:
+    if drawn < 0.45:
         ask = rng.choice(("What stands before {}?", "Which key has the value {}?")).format(values[index])
         ending = f"The key of {values[index]} is {keys[index]}."
         right = (keys[index], values[index]) if values[index].isdigit() else (keys[index],)

@@ -49,20 +49,20 @@ Draft = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
-Exact = Annotated[
+BatchInvariant = Annotated[
     bool | None,
     typer.Option(
-        "--exact/--fast",
+        "--batch-invariant/--fast",
         help="Whether a token's numbers are the same whatever shares its pass, so that low precision alters no answer. "
-        "[default: exact in bfloat16 and float16 where the processor allows it]",
+        "[default: batch-invariant in bfloat16 and float16 where the processor allows it]",
     ),
 ]
 CudaGraphs = Annotated[
     bool | None,
     typer.Option(
         "--cuda-graphs/--no-cuda-graphs",
-        help="Replay small passes as CUDA graphs, with --fast or in a dtype without exact passes. Takes device memory "
-        "beside --cache-tokens. [default: on a GPU]",
+        help="Replay small passes as CUDA graphs, with --fast or in a dtype without batch-invariant passes. Takes "
+        "device memory in addition to --cache-tokens. [default: on a GPU]",
     ),
 ]
 Quantize = Annotated[str, typer.Option(help="Quantise weights to int8 or int4, if the target's have more bits.")]
@@ -167,7 +167,7 @@ class TargetsFlags:
     device: Device = "cpu"
     dtype: Dtype = "float32"
     quantize: Quantize = ""
-    exact: Exact = None
+    batch_invariant: BatchInvariant = None
     cuda_graphs: CudaGraphs = None
     tensor_parallel: TensorParallel = None
     threads: Threads = 0
@@ -186,7 +186,7 @@ class TargetsFlags:
             self.dtype,
             self.threads,
             self.quantize,
-            self.exact,
+            self.batch_invariant,
             self.cuda_graphs,
             find_rank(self.tensor_parallel, os.environ),
         )

@@ -40,7 +40,7 @@ class TargetOptions:
     dtype: str
     threads: int  # torch's; 0 leaves it to torch
     quantise: str = ""  # int8, int4, or empty for the weights as they are stored
-    exact: bool | None = None  # batch-invariant passes; None for half precision where the processor allows it
+    batch_invariant: bool | None = None  # batch-invariant passes; None for half precision where the processor allows it
     cuda_graphs: bool | None = None  # whether small passes are replayed where that is possible; None on a GPU
     rank_info: RankInfo = ALONE  # among the ranks that share the targets' weights
 

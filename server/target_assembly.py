@@ -70,7 +70,7 @@ def assemble_target(
         keep_hidden=offer.needs_hidden,
         taps=offer.taps,
         quantise=placed.quantise,
-        exact=placed.exact,
+        batch_invariant=placed.batch_invariant,
         cuda_graphs=placed.cuda_graphs,
     )
     maker = StateMaker(target.model.pool, load_exporters(offer.draft_models, target.model))

@@ -96,13 +96,13 @@ def test_a_rule_walks_logits_where_they_are(rule: str, monkeypatch: pytest.Monke
     assert on_gpu == on_cpu
 
 
-@pytest.mark.parametrize(("dtype", "exact"), [("float32", None), ("bfloat16", None), ("bfloat16", False)])
+@pytest.mark.parametrize(("dtype", "batch_invariant"), [("float32", None), ("bfloat16", None), ("bfloat16", False)])
 def test_a_servers_target_is_whole_on_its_device(
-    dtype: str, exact: bool | None, monkeypatch: pytest.MonkeyPatch
+    dtype: str, batch_invariant: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(device: str) -> object:
         path = str(shipped_family("demo").target)
-        target = load_target(path, device=device, dtype=dtype, capacity=128, threads=1, exact=exact)
+        target = load_target(path, device=device, dtype=dtype, capacity=128, threads=1, batch_invariant=batch_invariant)
         target.model.forward([Segment(range(5, 45), slots=range(40), parents=range(-1, 39))])
         below = Segment([7, 8, 9], slots=range(40, 43), parents=[-1, 0, 0], past_slots=range(40), wanted=range(3))
         logits = target.model.forward([below]).logits

@@ -42,8 +42,8 @@ from transformers import PreTrainedModel
 
 from common.models.attention import take_over
 from common.models.attention_backend import backend_for
+from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.errors import CheckpointError
-from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.programs.memory import is_out_of_memory
@@ -79,16 +79,19 @@ class Answers:
     tree: torch.Tensor
 
 
-def check_agreement(model: PreTrainedModel, *, prepacked: bool = False, exact: bool = False) -> None:
+def check_agreement(model: PreTrainedModel, *, prepacked: bool = False, batch_invariant: bool = False) -> None:
     """Compares the model's own forward with passes, which take the model over. `prepacked` is that of `PackedModel`;
-    `exact` also compares passes with batch-invariant attention.
+    `batch_invariant` also compares passes with batch-invariant attention.
 
     Raises `CheckpointError` where they differ by more than rounding, or where the model does not run in passes.
     """
     vocabulary, attention = int(model.config.vocab_size), model.config._attn_implementation
     with narrowed(model), _refusing(model):
         expected = own_answers(model, vocabulary)
-        backends = [backend_for(model.device, model.dtype, _SHORTEST_VIEW), *([ExactAttention()] if exact else [])]
+        backends = [
+            backend_for(model.device, model.dtype, _SHORTEST_VIEW),
+            *([BatchInvariantAttention()] if batch_invariant else []),
+        ]
         slots = _CHAIN + _PAST + len(_PARENTS)
         ways = [PackedModel(model, slots, backend=backend, prepacked=prepacked) for backend in backends]
         for packed in ways:

@@ -1,13 +1,13 @@
 """How many rows a pass must be a multiple of, so that no row's result depends on the rows beside it: measured with the
 model at hand, because it is a property of kernels, which processors, shapes and thread counts choose.
 
-Attention is `exact_attention.py`'s; here are the layers around it. Each kind of linear layer, norm and activation
-computes the same rows in calls of many sizes, and packed passes the same text in different pieces, beside other
-sessions and as nodes of a tree. All bits must be equal. Results in few bits hide the order of summation, so linear
-layers are tried with weights for which every sum would be 0 without rounding: what is left is rounding alone. How many
-rows an expert gets is for its router to say, so that the rows of its products are filled up (`expert_rows.py`). Grouped
-kernels compute all experts in one call, in which the place of one's rows depends on the others' number; exact passes
-run one expert after another ("eager"), whose products can be measured.
+Attention is `batch_invariant_attention.py`'s; here are the layers around it. Each kind of linear layer, norm and
+activation computes the same rows in calls of many sizes, and packed passes the same text in different pieces, beside
+other sessions and as nodes of a tree. All bits must be equal. Results in few bits hide the order of summation, so
+linear layers are tried with weights for which every sum would be 0 without rounding: what is left is rounding alone.
+How many rows an expert gets is for its router to say, so that the rows of its products are filled up
+(`expert_rows.py`). Grouped kernels compute all experts in one call, in which the position of one's rows depends on the
+others' number; batch-invariant passes run one expert after another ("eager"), whose products can be measured.
 
 It may not know families, options or who asks.
 """
@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from common.models.exact_attention import ExactAttention
+from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.expert_rows import WholeBlocks, compute_whole_blocks, experts_of, undo_whole_blocks
 from common.models.packed import PackedModel
 from common.models.page_tasks import PAGE
@@ -174,7 +174,7 @@ def _cancelling(weight: torch.Tensor, random: Callable[..., torch.Tensor]) -> tu
 
 def _passes_agree(model: PreTrainedModel, multiple: int) -> bool:
     """Whether the logits of a text's last tokens are the same however the text is computed."""
-    packed = PackedModel(model, 2 * _TEXT + 40, backend=ExactAttention(), row_multiple=multiple)
+    packed = PackedModel(model, 2 * _TEXT + 40, backend=BatchInvariantAttention(), row_multiple=multiple)
     text = _text(model, _TEXT)
     read = _TEXT - _NODES
     results = [

@@ -84,7 +84,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "precision",
-            "Answers in bfloat16 and float16 against plain decoding through the same server, exact and fast.",
+            "Answers in bfloat16 and float16 against plain decoding through the same server, both kinds of passes.",
             "netem.experiments.precision",
             f"{_PLOTS}.exactness:precision",
             f"{_SPEED}.testbed:models",

@@ -56,13 +56,13 @@ class Mode:
     """`prompts` for each dtype, by target; `quick_prompts` in a quick run."""
 
     name: str
-    exact: bool
+    batch_invariant: bool
     prompts: Mapping[str, int]
     quick_prompts: Mapping[str, int]
 
 
 MODES = (
-    Mode("exact", True, {DEMO: 300, RANDOM: 48}, {DEMO: 60, RANDOM: 8}),
+    Mode("batch-invariant", True, {DEMO: 300, RANDOM: 48}, {DEMO: 60, RANDOM: 8}),
     Mode("fast", False, {DEMO: 96, RANDOM: 48}, {DEMO: 24, RANDOM: 8}),
 )
 
@@ -77,7 +77,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
         def compare(done: int = index, target: str = target, mode: Mode = mode, dtype: str = dtype) -> None:
             count = (mode.quick_prompts if request.quick else mode.prompts)[target]
-            with SERVERS[target](request, dtype, mode.exact, count) as tested:
+            with SERVERS[target](request, dtype, mode.batch_invariant, count) as tested:
                 for number in range(len(tested.systems)):
                     advance(f"{target}, {dtype}, {mode.name}", (done + number / len(tested.systems)) / len(conditions))
                     found, own = compare_answers(tested, number, (target, dtype, mode.name), request.seed)
@@ -98,8 +98,8 @@ def choose_targets(names: Sequence[str]) -> Sequence[str]:
 
 
 def make_report(compared: Sequence[ComparedAnswers], faults: Sequence[str] = ()) -> Report:
-    exact = {mode.name for mode in MODES if mode.exact}
-    broken = [each for each in compared if each.mode in exact]
+    batch_invariant = {mode.name for mode in MODES if mode.batch_invariant}
+    broken = [each for each in compared if each.mode in batch_invariant]
     different, recomputed = (
         sum(each.different for each in broken),
         sum(each.recomputed_different for each in broken),
@@ -123,8 +123,8 @@ def make_report(compared: Sequence[ComparedAnswers], faults: Sequence[str] = ())
         results={"compared": [asdict(each) for each in compared]},
         faults=[
             *faults,
-            *([f"{different} answers of exact passes differ from plain decoding"] if different else []),
-            *([f"{recomputed} answers of exact passes are others as one prompt"] if recomputed else []),
+            *([f"{different} answers of batch-invariant passes differ from plain decoding"] if different else []),
+            *([f"{recomputed} answers of batch-invariant passes are others as one prompt"] if recomputed else []),
         ],
     )
 

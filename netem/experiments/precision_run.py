@@ -142,15 +142,15 @@ class TimedTarget(Target):
 
 
 @contextmanager
-def demo_server(request: Request, dtype: str, exact: bool, prompts: int) -> Iterator[TestedServer]:
+def demo_server(request: Request, dtype: str, batch_invariant: bool, prompts: int) -> Iterator[TestedServer]:
     """The shipped target with its draft models, and about so many held-out prompts."""
-    testbed = open_testbed(request, -(-prompts // 6), dtype, exact)
+    testbed = open_testbed(request, -(-prompts // 6), dtype, batch_invariant)
     tokens = [each for of_category in testbed.prompts.values() for each in of_category]
     yield TestedServer(testbed.server, testbed.loaded_drafts, _numbered(tokens), DEMO_SYSTEMS)
 
 
 @contextmanager
-def random_server(request: Request, dtype: str, exact: bool, prompts: int) -> Iterator[TestedServer]:
+def random_server(request: Request, dtype: str, batch_invariant: bool, prompts: int) -> Iterator[TestedServer]:
     """Two random layers in the shape of Qwen3-0.6B, with a copy of themselves as the draft model, which computes in
     float32; and prompts of random tokens."""
     sizes = replace(QWEN_600M_TARGET.dimensions, layers=2, vocabulary=VOCABULARY)
@@ -159,7 +159,7 @@ def random_server(request: Request, dtype: str, exact: bool, prompts: int) -> It
         target, draft = (
             write_checkpoint(Path(folder) / name, sized, torch.bfloat16, request.seed) for name in ("target", NEAR)
         )
-        server = load_virtual_server(target, [draft], dtype, exact)
+        server = load_virtual_server(target, [draft], dtype, batch_invariant)
         draws = random.Random(request.seed)
         tokens = [[draws.randrange(VOCABULARY // 2) for _ in range(draws.randrange(*_LENGTHS))] for _ in range(prompts)]
         repeating = [each + each[: len(each) // 4] for each in tokens]

@@ -80,11 +80,11 @@ def load_virtual_server(
     target: Path,
     drafts: Sequence[Path],
     dtype: str = "float32",
-    exact: bool | None = None,
+    batch_invariant: bool | None = None,
     load: Callable[..., Target] = load_target,
 ) -> VirtualServer:
-    """Loads checkpoints, the target by `load`; `exact` is that of `load_target`. Raises CheckpointError where they do
-    not fit together."""
+    """Loads checkpoints, the target by `load`; `batch_invariant` is that of `load_target`. Raises CheckpointError where
+    they do not fit together."""
     offer = make_offer(str(target), tuple(map(str, drafts)))
     loaded = load(
         str(offer.directory),
@@ -95,6 +95,6 @@ def load_virtual_server(
         keep_hidden=offer.needs_hidden,
         taps=offer.taps,
         quantise="",
-        exact=exact,
+        batch_invariant=batch_invariant,
     )
     return VirtualServer(offer, loaded, load_exporters(offer.draft_models, loaded.model))

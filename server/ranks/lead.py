@@ -83,9 +83,10 @@ class Lead:
         check_devices(self._rank_info, device, torch.cuda.device_count())
         config = load_config(Path(path))
         check_parts(config, ranks, method_of(read_json(Path(path) / CONFIG)) or arguments["quantise"])
-        if arguments["exact"]:
+        if arguments["batch_invariant"]:
             raise CheckpointError(
-                "a sum over ranks may depend on how many tokens share a pass; leave out --exact or --tensor-parallel."
+                "a sum over ranks may depend on how many tokens share a pass; leave out --batch-invariant or "
+                "--tensor-parallel."
             )
         if device == "cpu" and not arguments["threads"]:
             arguments["threads"] = max(1, torch.get_num_threads() // self._rank_info.local)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from common.models.batch_invariance import row_multiple
+from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.checkpoint import load_causal_lm
-from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.protocol.client_session import Limits
 from common.protocol.messages import Settings
@@ -86,13 +86,13 @@ def test_answers_are_generates_own(checkpoint: Path, pass_tokens: int, at_once: 
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_exact_passes_give_shared_prefixes_the_bits_of_own_ones(checkpoint: Path, dtype: torch.dtype) -> None:
+def test_batch_invariant_passes_give_shared_prefixes_the_bits_of_own_ones(checkpoint: Path, dtype: torch.dtype) -> None:
     def answered(share_prefixes: str, pass_tokens: int, at_once: bool) -> Answered:
         model = load_causal_lm(checkpoint, dtype=dtype)
         multiple = row_multiple(model)
         if multiple is None:
             pytest.skip("on this processor numbers depend on how many tokens share a pass")
-        packed = PackedModel(model, CAPACITY, backend=ExactAttention(), row_multiple=multiple)
+        packed = PackedModel(model, CAPACITY, backend=BatchInvariantAttention(), row_multiple=multiple)
         return Answered(packed, share_prefixes, pass_tokens, at_once)
 
     alone, shared = answered("never", 512, at_once=False), answered("client", 40, at_once=True)

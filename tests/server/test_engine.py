@@ -233,7 +233,7 @@ async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
 async def test_in_half_precision_drafted_answers_are_those_of_plain_decoding(
     dtype: str, checkpoint: Callable[[str], Path]
 ) -> None:
-    """Prompts longer than a page of exact attention, drafted for one by one and then together."""
+    """Prompts longer than a page of batch-invariant attention, drafted for one by one and then together."""
     engine, _, limits = make_engine(checkpoint("llama"), dtype=dtype)
     running = asyncio.create_task(engine.run())
     rng = random.Random(dtype)

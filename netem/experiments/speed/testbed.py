@@ -46,16 +46,16 @@ def open_testbed(
     request: Request,
     prompts: int,
     dtype: str = "float32",
-    exact: bool | None = None,
+    batch_invariant: bool | None = None,
     load: Callable[..., Target] = load_target,
 ) -> Testbed:
     """Loads the target and all draft models beside it, and chooses `prompts` held-out prompts of each category.
-    `dtype` and `exact` are the target's, which `load` loads.
+    `dtype` and `batch_invariant` are the target's, which `load` loads.
 
     Raises OutriderError where a model is missing or models do not fit together.
     """
     found = find_model_paths(request)
-    server = load_virtual_server(found.target, list(_drafts(request).values()), dtype, exact, load)
+    server = load_virtual_server(found.target, list(_drafts(request).values()), dtype, batch_invariant, load)
     chosen = choose(found.prompts, prompts, request.seed)
     tokenizer = server.offer.tokenizer
     tokens = {

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from common.models.attention_backend import AttentionBackend, backend_for
-from common.models.exact_attention import ExactAttention
+from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 from tests.common.models.dense_attention import CPU, SCORINGS, SLOTS, dense, make_layer, random_plan
@@ -17,7 +17,7 @@ LIMITS = PlanLimits(SLOTS, 10, torch.float64, CPU)
 
 @pytest.fixture(params=[1, 8, 64, "pages"])
 def backend(request: pytest.FixtureRequest) -> AttentionBackend:
-    return ExactAttention() if request.param == "pages" else backend_for(CPU, torch.float64, request.param)
+    return BatchInvariantAttention() if request.param == "pages" else backend_for(CPU, torch.float64, request.param)
 
 
 @pytest.mark.parametrize("name", SCORINGS)

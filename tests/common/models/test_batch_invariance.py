@@ -11,8 +11,8 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
 from common.models.batch_invariance import MULTIPLES, is_row_wise, row_multiple
+from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.checkpoint import load_causal_lm
-from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
@@ -61,22 +61,24 @@ def grouped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("family", ["qwen3-moe", "gpt-oss"])
-@pytest.mark.parametrize("is_exact", [True, False], ids=["exact", "without a multiple"])
+@pytest.mark.parametrize("is_batch_invariant", [True, False], ids=["batch-invariant", "without a multiple"])
 @torch.inference_mode()
-def test_experts_run_as_they_were_measured(tmp_path: Path, grouped: list[int], family: str, is_exact: bool) -> None:
+def test_experts_run_as_they_were_measured(
+    tmp_path: Path, grouped: list[int], family: str, is_batch_invariant: bool
+) -> None:
     """One after another, as the probes compute them; all in one call where no multiple is found."""
     directory = make_family_checkpoint(tmp_path / family, FAMILIES[family])
     model = load_causal_lm(directory, dtype=torch.bfloat16)
     model(torch.tensor([[1, 2, 3]]))
     assert grouped
     grouped.clear()
-    if not is_exact:
+    if not is_batch_invariant:
         model.model.norm = _SharedScale()
     multiple = row_multiple(model)
-    assert (multiple is not None) == is_exact
-    packed = PackedModel(model, 8, backend=ExactAttention(), row_multiple=multiple or 1)
+    assert (multiple is not None) == is_batch_invariant
+    packed = PackedModel(model, 8, backend=BatchInvariantAttention(), row_multiple=multiple or 1)
     packed.forward([Segment([1, 2, 3], range(3), range(-1, 2))])
-    assert (not grouped) == is_exact
+    assert (not grouped) == is_batch_invariant
 
 
 def test_an_activation_of_experts_gets_any_number_of_rows(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`precision`: what differs is counted for each target and dtype, and is a fault where passes were exact."""
+"""`precision`: what differs is counted for each target and dtype, and is a fault where passes were batch-invariant."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from tests.netem.experiments.one_device.running import check
 SOME = ComparedAnswers(
     target=DEMO,
     dtype="bfloat16",
-    mode="exact",
+    mode="batch-invariant",
     drafter="eagle",
     policy="eager",
     sessions=1,
@@ -44,8 +44,8 @@ SOME = ComparedAnswers(
 )
 
 
-@pytest.mark.parametrize(("mode", "faults"), [("exact", 2), ("fast", 0)])
-def test_answers_that_differ_are_counted_and_are_a_fault_of_exact_passes(mode: str, faults: int) -> None:
+@pytest.mark.parametrize(("mode", "faults"), [("batch-invariant", 2), ("fast", 0)])
+def test_answers_that_differ_are_counted_and_are_a_fault_of_batch_invariant_passes(mode: str, faults: int) -> None:
     first = replace(SOME, mode=mode, different=2, recomputed_different=1)
     second = replace(first, sessions=7, different=1, smallest_margin=0.0, ties=4, pass_ms=40.0)
     report = make_report([first, second])
@@ -67,15 +67,15 @@ def test_a_target_that_is_unknown_is_refused() -> None:
 
 def compared(directory: Path) -> ComparedAnswers:
     target, draft = (make_checkpoint(directory / name, "llama", layers=2) for name in ("target", NEAR))
-    server = load_virtual_server(target, [draft], "bfloat16", exact=True)
+    server = load_virtual_server(target, [draft], "bfloat16", batch_invariant=True)
     prompts = [AskedPrompt(number, tuple(range(number + 3, number + 20))) for number in range(3)]
     tested = TestedServer(server, LoadedDrafts(server), prompts, [DraftedSystem(DraftSetup(NEAR), "eager", 2)])
-    found, faults = compare_answers(tested, 0, (RANDOM, "bfloat16", "exact"), seed=1)
+    found, faults = compare_answers(tested, 0, (RANDOM, "bfloat16", "batch-invariant"), seed=1)
     assert not faults
     return found
 
 
-def test_exact_answers_are_those_of_plain_decoding_and_of_one_prompt(tmp_path: Path) -> None:
+def test_batch_invariant_answers_are_those_of_plain_decoding_and_of_one_prompt(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert (found.answers, found.different, found.recomputed, found.recomputed_different) == (3, 0, 2, 0)
     assert found.tokens > found.passes

@@ -240,35 +240,35 @@ def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkey
         load_target(str(target), **options)  # type: ignore[arg-type]
 
 
-def test_where_no_row_multiple_helps_exact_passes_are_refused_or_left(
+def test_where_no_row_multiple_helps_batch_invariant_passes_are_refused_or_left(
     target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("server.passes.target.row_multiple", lambda model: None)
     options = {"device": "cpu", "dtype": "bfloat16", "capacity": 16, "threads": 1}
     with pytest.raises(CheckpointError, match="choose --fast"):
-        load_target(str(target), **options, exact=True)  # type: ignore[arg-type]
+        load_target(str(target), **options, batch_invariant=True)  # type: ignore[arg-type]
     load_target(str(target), **options)  # type: ignore[arg-type]
     assert "nearly as likely" in caplog.text
     caplog.clear()
-    load_target(str(target), **options, exact=False)  # type: ignore[arg-type]
+    load_target(str(target), **options, batch_invariant=False)  # type: ignore[arg-type]
     assert not caplog.text
 
 
 @pytest.mark.parametrize(
-    ("device", "exact", "asked", "is_tried", "said"),
+    ("device", "batch_invariant", "asked", "is_tried", "said"),
     [
         (str(GPU), False, None, True, ""),
         (str(GPU), False, True, True, ""),
         (str(GPU), False, False, False, ""),
         (str(GPU), True, None, False, ""),
-        (str(GPU), True, True, False, "exact passes have too many shapes"),
+        (str(GPU), True, True, False, "batch-invariant passes have too many shapes"),
         ("cpu", False, None, False, ""),
         ("cpu", False, True, True, ""),
     ],
 )
 def test_passes_are_replayed_on_a_gpu_or_as_asked(
     device: str,
-    exact: bool,
+    batch_invariant: bool,
     asked: bool | None,
     is_tried: bool,
     said: str,
@@ -283,7 +283,15 @@ def test_passes_are_replayed_on_a_gpu_or_as_asked(
     monkeypatch.setattr("server.passes.target.load_causal_lm", load_on_cpu_first)
     say_once.cache_clear()
     with pretended_gpu(monkeypatch):
-        load_target(str(target), device=device, dtype="float32", capacity=16, threads=1, exact=exact, cuda_graphs=asked)
+        load_target(
+            str(target),
+            device=device,
+            dtype="float32",
+            capacity=16,
+            threads=1,
+            batch_invariant=batch_invariant,
+            cuda_graphs=asked,
+        )
     assert bool(tried) == is_tried
     assert said in caplog.text
     assert ("not captured" in caplog.text) == bool(said)

@@ -42,7 +42,9 @@ def test_slots_arrive_whole(target: int, ours: list[int], theirs: list[int], lay
     assert (read.target, read.layers, list(read.slots)) == (target, layers, ours)
 
 
-@pytest.mark.parametrize("command", [Load({"path": "/a/é", "taps": [1, 2], "exact": None}), Serve(), Beat(), Stop()])
+@pytest.mark.parametrize(
+    "command", [Load({"path": "/a/é", "taps": [1, 2], "batch_invariant": None}), Serve(), Beat(), Stop()]
+)
 def test_what_holds_no_slots_arrives_too(command: Command) -> None:
     assert decode(encode(command)) == command
 

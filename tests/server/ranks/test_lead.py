@@ -27,7 +27,7 @@ from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.ranks.two_ranks import as_rank_0
 
-PLACED = {"device": "cpu", "dtype": "float64", "capacity": 400, "threads": 1, "quantise": "", "exact": None}
+PLACED = {"device": "cpu", "dtype": "float64", "capacity": 400, "threads": 1, "quantise": "", "batch_invariant": None}
 PROMPT = list(range(5, 45))
 ROUNDING = 1e-12
 Outcomes = Sequence[PassOutcome]
@@ -156,7 +156,7 @@ async def test_a_pass_that_hangs_is_noticed_although_a_beat_waits_for_it(monkeyp
 @pytest.mark.parametrize(
     ("ranks", "options", "reason"),
     [
-        (2, {"exact": True}, "leave out --exact or --tensor-parallel"),
+        (2, {"batch_invariant": True}, "leave out --batch-invariant or --tensor-parallel"),
         (2, {"quantise": "int8"}, r"a quantised target \(int8\) runs on one device"),
         (3, {}, "6 attention heads with 2 heads of keys and values .* among 3 ranks; use --tensor-parallel 2"),
     ],

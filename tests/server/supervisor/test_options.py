@@ -42,7 +42,7 @@ def test_replicas_get_the_options_of_serve_and_the_fleet_keeps_its_own(monkeypat
         assert pair in given
     for flag in ("--fast", "--no-cuda-graphs", "--insecure"):
         assert flag in launch.arguments
-    for own in ("--replicas", "--ray", "--listen", "--metrics", "--exact", "--fleet-store", "--tls-cert"):
+    for own in ("--replicas", "--ray", "--listen", "--metrics", "--batch-invariant", "--fleet-store", "--tls-cert"):
         assert own not in launch.arguments
 
 

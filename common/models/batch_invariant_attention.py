@@ -24,7 +24,7 @@ from common.models.plan import AttentionPlan
 # ruff: noqa: N803, N806
 
 
-class ExactAttention:
+class BatchInvariantAttention:
     """A backend (`attention_backend.py`) that is batch-invariant."""
 
     def attend(

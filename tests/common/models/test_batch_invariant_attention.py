@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.models.batch_invariance import row_multiple
+from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.checkpoint import load_causal_lm
-from common.models.exact_attention import ExactAttention
 from common.models.packed import PackedModel
 from common.models.page_tasks import PAGE
 from common.models.segment import Segment
@@ -30,7 +30,7 @@ def test_rows_of_a_long_prompt_are_computed_in_sections(monkeypatch: pytest.Monk
     monkeypatch.setattr("common.models.page_layout._PARTIALS_AT_ONCE", 1_000)
     plan = random_plan(1)
     layer = make_layer(plan.rows)
-    found = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
+    found = BatchInvariantAttention().attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
     torch.testing.assert_close(found, dense(plan, layer, SCORINGS["plain"]), rtol=0, atol=1e-12)
 
 
@@ -39,7 +39,7 @@ def test_what_one_session_spoils_reaches_no_other() -> None:
     layer = make_layer(plan.rows)
     spoilt = plan.segments[0]
     layer.values[:, torch.from_numpy(spoilt.context_slots)] = torch.nan
-    computed = ExactAttention().attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
+    computed = BatchInvariantAttention().attend(plan, layer.query, layer.keys, layer.values, SCORINGS["plain"])
     rows = torch.arange(plan.rows)
     is_spoilt = (rows >= spoilt.first_row) & (rows < spoilt.first_row + spoilt.new)
     assert computed[is_spoilt].isnan().all()
@@ -53,7 +53,7 @@ class PlainlyDecoded:
         model = load_causal_lm(directory, dtype=dtype)
         multiple = row_multiple(model)
         assert multiple is not None
-        self.packed = PackedModel(model, CAPACITY, backend=ExactAttention(), row_multiple=multiple)
+        self.packed = PackedModel(model, CAPACITY, backend=BatchInvariantAttention(), row_multiple=multiple)
         choose = random.Random(0)
         self.texts = [[choose.randrange(VOCABULARY) for _ in range(length)] for length in LENGTHS]
         self.logits = [self._read(text) for text in self.texts]

@@ -34,16 +34,16 @@ def test_losses_in_bursts_spread_by_what_they_have_in_common(bursts: Bursts) -> 
     assert pvariance(counts) == pytest.approx(packets * (mean * (1 - mean) + 2 * bursts.covariance), rel=0.2)
 
 
-@pytest.mark.parametrize("chances", [(1.1, 0.5, 0.5, 0.0), (0.1, -0.5, 0.5, 0.0), (0.1, 0.5, float("nan"), 0.0)])
-def test_what_is_no_chance_is_refused(chances: tuple[float, float, float, float]) -> None:
-    with pytest.raises(MisuseError, match="no chance"):
-        Bursts(*chances)
+@pytest.mark.parametrize("probabilities", [(1.1, 0.5, 0.5, 0.0), (0.1, -0.5, 0.5, 0.0), (0.1, 0.5, float("nan"), 0.0)])
+def test_what_is_no_probability_is_refused(probabilities: tuple[float, float, float, float]) -> None:
+    with pytest.raises(MisuseError, match="no probability"):
+        Bursts(*probabilities)
 
 
-@pytest.mark.parametrize("chances", [(0.1, 0.5, 1.0, 1.0), (0.0, 0.5, 0.0, 1.0)])
-def test_some_packet_must_arrive(chances: tuple[float, float, float, float]) -> None:
+@pytest.mark.parametrize("probabilities", [(0.1, 0.5, 1.0, 1.0), (0.0, 0.5, 0.0, 1.0)])
+def test_some_packet_must_arrive(probabilities: tuple[float, float, float, float]) -> None:
     with pytest.raises(MisuseError, match="takes every packet"):
-        Bursts(*chances)
+        Bursts(*probabilities)
 
 
 def test_a_bad_state_must_end() -> None:

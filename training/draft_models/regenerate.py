@@ -21,8 +21,11 @@ from training.draft_models.chat import ChatRenderer, Sample, TemplateRefusedErro
 from training.draft_models.features import FrozenTarget
 from training.draft_models.greedy_answers import greedy_answers
 from training.draft_models.records import ASSISTANT, ConversationRecord, Turn
+from training.writing import written
 
 ANSWER_TOKENS = 512
+
+_GOES_ON = "make room, and the same command keeps the answers that are there"
 
 
 @dataclass
@@ -53,7 +56,7 @@ class Regeneration:
     does not fit has one token more, which shows that it has to be cut.
 
     cache: a JSONL file, one conversation a line with its `messages` and the samples' tokens. report: called with the
-    number of conversations done and their total.
+    number of conversations done and their total. Raises OutriderError where the cache cannot be written.
     """
 
     target: FrozenTarget
@@ -149,7 +152,7 @@ class Regeneration:
                 for sample in dialogue.samples
             ],
         }
-        with self.cache.open("a", encoding="utf-8") as file:
+        with written(self.cache, _GOES_ON), self.cache.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 

@@ -6,7 +6,9 @@ What may live here: counting, and writing the trimmed draft model. It may not kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +33,7 @@ from common.protocol.errors import MisuseError
 from training.draft_models.data import DataSettings, load_data
 from training.draft_models.records import read_records
 from training.draft_models.trainer import LONGEST_SAMPLE
-from training.writing import written
+from training.writing import BEGUN_AGAIN, written
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,20 @@ def trim_draft(draft: str, target: str, data: Sequence[Path], size: int, out: Pa
     end_tokens = read_end_tokens(place, config, tokenizer)
     counts = _count(data, tokenizer, end_tokens, config)
     kept = most_frequent(counts, size, end_tokens)
-    with written(f"the draft in {out}", "make room, remove it, and start again"):
+    with written(f"the draft in {out}", BEGUN_AGAIN), _removed_unless_whole(out):
         write(directory, identity, kept, out)
         write_measured_acceptance(out, read_measured_acceptance(directory))
         note_trimmed(out, Path(draft).expanduser().resolve().name)
     return Trimmed(vocabulary, float(counts[kept].sum() / counts.sum()))
+
+
+@contextmanager
+def _removed_unless_whole(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
 
 
 def _count(

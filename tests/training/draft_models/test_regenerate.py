@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from common.protocol.errors import MisuseError
+from common.protocol.errors import MisuseError, OutriderError
 from tests.families import make_checkpoint
 from training.draft_models import regenerate
 from training.draft_models.chat import ChatRenderer, Sample
@@ -48,6 +48,13 @@ def test_answers_are_the_targets_own_whatever_is_beside_them(target: FrozenTarge
     for (sample, *_), conversation in zip(found, TALKS, strict=True):
         assert_greedy(target, sample)
         assert sample.ids[: int(sample.answers.argmax())].tolist() == chat.prompt(conversation.turns[:1])
+
+
+def test_a_cache_on_a_full_disk_is_one_sentence(target: FrozenTarget, tmp_path: Path) -> None:
+    regeneration, _ = make(target, tmp_path)
+    regeneration.cache.symlink_to("/dev/full")
+    with pytest.raises(OutriderError, match=r"made\.jsonl cannot be written: No space left on device; make room"):
+        regeneration.write(Dialogue(TALKS[0], []))
 
 
 def test_no_answer_is_made_twice(target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from server.models.inspect import describe_draft, inspect_draft
 from tests.drafts import make_eagle_draft, make_medusa_draft, make_moa_draft
 from tests.families import make_checkpoint
 from training.cli import app
+from training.draft_models import trim
 from training.draft_models.trim import trim_draft
 
 SIZE = 40
@@ -138,6 +139,19 @@ def test_what_cannot_be_trimmed_is_refused_in_one_sentence(tmp_path, target, tex
     with pytest.raises(CheckpointError, match="was trained for another target"):
         trim_draft(str(draft), str(other), [text], SIZE, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_trim_that_is_interrupted_leaves_nothing(tmp_path, target, text, monkeypatch):
+    draft, out = make_moa_draft(tmp_path / "draft", target), tmp_path / "out"
+
+    def interrupt(*_):
+        assert any(out.iterdir())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trim, "write_measured_acceptance", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trim_draft(str(draft), str(target), [text], SIZE, out)
+    assert not out.exists()
 
 
 def test_text_of_tokens_that_the_target_does_not_have_is_refused(tmp_path, text):

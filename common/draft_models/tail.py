@@ -54,12 +54,7 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     total = int(parsed.num_hidden_layers)
     if not 0 <= layers <= total:
         raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer.")
-    reads = next((name for name in _BESIDE_HIDDEN_STATES if getattr(parsed, name, None)), None)
-    if reads is not None:
-        raise CheckpointError(
-            f"the layers of the target in {target} read more than hidden states ({reads}), so that no draft model can "
-            "run its last ones; draft by a model of its own (independent) or by lookup."
-        )
+    check_has_tail(parsed, target)
     end, kept = _end_of(config, parsed, layers), range(total - layers, total)
     if not method_of(config):
         _write_end(target, end, kept, out)
@@ -74,6 +69,16 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
             raise CheckpointError(str(error).replace(folder, str(target))) from error
     plain = {key: value for key, value in end.items() if key != QUANTISATION}
     _save(out, tensors, {"format": "pt"}, plain)
+
+
+def check_has_tail(config: PreTrainedConfig, target: Path) -> None:
+    """Raises CheckpointError where the layers of the `target` with this configuration cannot run without its others."""
+    reads = next((name for name in _BESIDE_HIDDEN_STATES if getattr(config, name, None)), None)
+    if reads is not None:
+        raise CheckpointError(
+            f"the layers of the target in {target} read more than hidden states ({reads}), so that no draft model can "
+            "run its last ones; draft by a model of its own (independent) or by lookup."
+        )
 
 
 def _write_end(target: Path, end: dict[str, Any], kept: range, out: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from common.draft_kinds import TRAINED_KINDS
+from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftParts
 from common.programs.interruption import interrupted_with
 from common.programs.machine import MOST_THREADS
 from training.interrupted import what_goes_on
@@ -113,7 +113,10 @@ def train(kind: str, options: Options, values: Mapping[str, Any]) -> None:
     """Runs the recipe of that kind and says where the draft is."""
     # Threads must sleep while they wait: beside other work, spinning ones cost more than half of the speed.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from common.draft_models.tail import check_has_tail
     from training.draft_models.checkpoint import WorkFolder
+    from training.draft_models.features import FrozenTarget
+    from training.draft_models.recipe import Recipe
     from training.draft_models.trainer import TrainSettings, train_draft
     from training.progress import TrainingBar
 
@@ -128,8 +131,14 @@ def train(kind: str, options: Options, values: Mapping[str, Any]) -> None:
         kept = "with the target's answers so far" if settings.regenerate and folder.regenerated.exists() else ""
         return what_goes_on(folder.settings.exists(), settings.resume, kept)
 
+    def build(target: FrozenTarget) -> Recipe:
+        if DRAFT_KINDS[kind].parts is DraftParts.ON_TAIL:
+            check_has_tail(target.config, target.directory)
+        made: Recipe = recipe.build(target, **given_options)
+        return made
+
     with interrupted_with(going_on), TrainingBar() as bar:
-        measured = train_draft(settings, lambda target: recipe.build(target, **given_options), bar)
+        measured = train_draft(settings, build, bar)
     shown = "" if measured is None else f": accept length {measured.accept_length:.2f} on held-out prompts"
     typer.echo(f"{settings.out}{shown}")
 

@@ -17,7 +17,8 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from common.draft_kinds import TRAINED_KINDS
+from common.draft_kinds import TRAINED_KINDS, DraftKind, DraftParts
+from common.models.errors import CheckpointError
 from tests.training.draft_models.fake_recipe import answered
 from training import cli
 from training.draft_models import commands, trainer
@@ -47,7 +48,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, TrainSettings, di
         return SimpleNamespace(build=lambda target, **options: (name.rsplit(".", 1)[1], options))
 
     def train(settings: TrainSettings, build: Any, bar: Any) -> Evaluation:
-        kind, options = build(None)
+        kind, options = build(SimpleNamespace(config=None, directory=Path()))
         found.append((kind, settings, options))
         return Evaluation({0: [answered(tokens=470, passes=201)]})
 
@@ -84,6 +85,23 @@ def test_every_setting_has_its_option(app: typer.Typer, called: list[Any]) -> No
     assert settings.rate == 0.5
     assert len(given) + len(flags) + 1 == len(fields(TrainSettings))
     assert [f.name for f in fields(settings) if getattr(settings, f.name) == getattr(defaults, f.name)] == []
+
+
+@pytest.mark.parametrize("kind", TRAINED_KINDS, ids=KINDS)
+def test_a_target_without_a_tail_is_refused_before_any_work(
+    kind: DraftKind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    target = SimpleNamespace(config=SimpleNamespace(num_kv_shared_layers=2), directory=tmp_path / "target")
+    built: list[str] = []
+    monkeypatch.setattr(commands, "load_recipe", lambda name: SimpleNamespace(build=lambda _: built.append(name)))
+    monkeypatch.setattr(trainer, "train_draft", lambda settings, build, bar: build(target))
+    shared = {"target": "t", "data": [tmp_path / "data"], "out": tmp_path / "out", "lr": None, "regenerate": False}
+    if kind.parts is DraftParts.ON_TAIL:
+        with pytest.raises(CheckpointError, match=r"read more than hidden states \(num_kv_shared_layers\)"):
+            commands.train(kind.name, {}, shared)
+    else:
+        commands.train(kind.name, {}, shared)
+    assert len(built) == (kind.parts is not DraftParts.ON_TAIL)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -91,15 +91,21 @@ async def answer(
 
 def _outcome(client: Client, before: Sequence[int], given: Answer, options: AnswerOptions, log: LinkLog) -> Outcome:
     decoded = IncrementalText(client.tokenizer, client.description.end_tokens, before=before)
-    committed = decoded.commit(given.tokens)
     # Stop strings and characters may lie across the seam, and decoders look at what stands before a token.
-    text = before_stop(committed + decoded.commit(given.provisional) + decoded.flush(), options.stop)
-    seam = len(committed) if given.provisional else len(text)
+    committed = text = decoded.commit(given.tokens)
+    provisional: list[int] = []
+    for token in given.provisional:
+        if before_stop(text, options.stop) != text:
+            break
+        provisional.append(token)
+        text += decoded.commit([token])
+    text = before_stop(text + decoded.flush(), options.stop)
+    seam = len(committed) if provisional else len(text)
     result = {
         "text": text[:seam],
         "token_ids": list(given.tokens),
         "provisional_text": text[seam:],
-        "provisional_token_ids": list(given.provisional),
+        "provisional_token_ids": provisional,
         "finish_reason": given.finish_reason,
         "private": given.private,
         "link": log.as_list(),
@@ -114,9 +120,9 @@ def _outcome(client: Client, before: Sequence[int], given: Answer, options: Answ
             stats.append(lossy_line(options.rule))
     notes: list[str] = []
     if given.private:
-        notes.append(private_line(len(given.provisional), given.stats))
-    elif given.provisional or given.finish_reason == OFFLINE:
-        notes.append(provisional_line(len(given.provisional)))
+        notes.append(private_line(len(provisional), given.stats))
+    elif provisional or given.finish_reason == OFFLINE:
+        notes.append(provisional_line(len(provisional)))
     if given.stats.unverified_tokens:
         notes.append(kept_line(given.stats.unverified_tokens))
     if given.note:

@@ -11,15 +11,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from client.assembly import client_for
 from client.demo.family import choose_prompts, find_family
 from client.demo.systems_under_test import serving
-from client.drafting.draft_loader import DraftChoice
-from client.link.stream import Access
 from common.address import parse_destination
-from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.quiet import no_bar
 from netem.experiments.service.app_requests import make_app_requests
 from netem.experiments.service.apps import Apps, asking
 from netem.experiments.service.background import in_background
@@ -51,17 +46,9 @@ async def measure(request: Request, advance: Advance) -> Report:
         server = await stack.enter_async_context(serving(family, *SERVER))
         idle = await stack.enter_async_context(serving(family, *SERVER))
         address = parse_destination(await server.ready())
-        async with client_for(Access(address), DraftChoice(threads=HALF_THE_CORES), cache, no_bar) as client:
-            requests = await asyncio.to_thread(
-                make_app_requests,
-                family.target,
-                texts,
-                client,
-                MAX_NEW_TOKENS,
-                request.seed,
-                advance,
-                _REFERENCES_SHARE,
-            )
+        requests = await make_app_requests(
+            family.target, address, cache, texts, MAX_NEW_TOKENS, request.seed, advance, _REFERENCES_SHARE
+        )
         proxy = await stack.enter_async_context(BreakableProxy(address))
         endpoint_process, endpoint_address = await stack.enter_async_context(endpoint(proxy.address, cache, APPS))
         await idle.ready()

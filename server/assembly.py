@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import CollectorRegistry
 
 from common.address import Address
+from common.models.placement import parse_device, parse_dtype
 from common.rpc.channel import INCOMING_CONNECTIONS, NO_COMPRESSION, SERVER_OPTIONS
 from common.rpc.credentials import warn_of_readable
 from common.rpc.service import SERVICE_NAME, register
@@ -76,6 +77,8 @@ def assemble(options: ServeOptions, load: Callable[..., Target] = load_target) -
     fleet: Fleet | ListedFleet | None = None if options.fleet.listed is None else ListedFleet(options.fleet.listed)
     store = None if options.fleet.store is None else _store(options.fleet.store)
     quotas = Quotas({} if tokens is None else tokens.allowances)
+    parse_device(options.target.device)
+    parse_dtype(options.target.dtype)
     offers = [offer.with_quantised() for offer in make_offers(options.target)]
     for offer in offers:
         if fields := unapplied(offer.directory):

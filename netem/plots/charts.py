@@ -138,6 +138,13 @@ def beside(index: int, count: int, share: float = 0.6) -> float:
     return share * ((index + 0.5) / count - 0.5)
 
 
+def from_zero(axes: Axes) -> None:
+    """The vertical axis begins at 0, with the usual room above the highest mark, so that no part of it is cut."""
+    axes.update_datalim([(0.0, 0.0)], updatex=False)
+    axes.autoscale_view(scalex=False)
+    axes.set_ylim(bottom=0)
+
+
 def line_at(axes: Axes, value: float, label: str = "") -> None:
     """A thin upright line at a value that others are compared with."""
     axes.axvline(value, color=MUTED, linewidth=1.8, linestyle=(0, (4, 3)), label=label, zorder=1)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from netem.plots.charts import (
     curve,
     doubling_axis,
+    from_zero,
     key,
     legend_below,
     line_at,
@@ -184,7 +185,7 @@ def capacity_timed(figure: Figure, results: Mapping[str, Any]) -> Headline:
     for label, style in (("real time", {"marker": "o"}), ("simulated", {"linestyle": "-"})):
         key(axes, label, color=INK, **style)
     doubling_axis(axes, sorted({each["clients"] for each in compared}))
-    axes.set_ylim(bottom=0)
+    from_zero(axes)
     axes.set_xlabel(f"clients on {results['replicas']} replicas")
     axes.set_ylabel("tokens per second of a client")
     legend_below(figure, axes, 4, [system_look(name) for name in names])
@@ -225,4 +226,4 @@ def _draw_systems(axes: Axes, values: Mapping[str, Mapping[float, float]]) -> No
     for name, points in values.items():
         curve(axes, points, system_look(name), linestyle="--" if name.endswith("computed") else "-")
     doubling_axis(axes, sorted({at for points in values.values() for at in points}))
-    axes.set_ylim(bottom=0)
+    from_zero(axes)

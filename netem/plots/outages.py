@@ -11,6 +11,7 @@ from netem.plots.charts import (
     curve,
     dot,
     doubling_axis,
+    from_zero,
     key,
     legend_below,
     line_at,
@@ -200,7 +201,7 @@ def soak(figure: Figure, results: Mapping[str, Any]) -> Headline:
         write_beside(axes, last["seconds"] / 60, last["bytes"] / 1e6, share, color=look.colour, fontweight="bold")
     axes.margins(x=0)
     axes.grid(axis="y")
-    axes.set_ylim(bottom=0)
+    from_zero(axes)
     axes.set_xlabel("minutes")
     axes.set_ylabel("resident memory, MB")
     verdicts = results["verdicts"]

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from netem.plots.charts import (
     Style,
     beside,
+    from_zero,
     grid_of,
     key,
     legend_below,
@@ -151,7 +152,7 @@ def first_token(figure: Figure, results: Mapping[str, Any]) -> Headline:
                 axes.plot(at, middle, color=look.colour, label=label, **style)
         axes.set_xticks(range(len(here)), [str(place["length"]) for place in here])
         axes.set_title(link)
-        axes.set_ylim(bottom=0)
+        from_zero(axes)
         grid_of(axes, "y")
         axes.set_xlabel("tokens of the prompt")
     figure.supylabel("seconds to the first token", fontsize=12)
@@ -187,7 +188,7 @@ def frontier(figure: Figure, results: Mapping[str, Any]) -> Headline:
         axes.set_title(link)
         axes.margins(0.08)
         axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        from_zero(axes)
         axes.grid()
         axes.set_xlabel("committed tokens per pass")
     all_panels[0].set_ylabel("committed tokens per second")

@@ -1,5 +1,6 @@
 """What every plot must be, whatever it shows: nothing covers data, and text can be read in half the size."""
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -7,6 +8,7 @@ from matplotlib.transforms import Bbox
 from netem.plots.picture import HEADLINE
 
 LEAST_POINTS = 11.0
+POINTS_OF_AN_INCH = 72.0
 _PIXEL = 1.0
 
 
@@ -26,9 +28,19 @@ def assert_sound(figure: Figure) -> None:
     assert max(legends, default=0) <= min(box.y0 for box in panels) + _PIXEL, "legends are below the data"
     assert max(box.y1 for box in panels) <= min(box.y0 for box in headline) + _PIXEL, "the headline is above the data"
     for axes in drawn:
+        _assert_marks_are_whole(axes)
         for labels in (axes.get_yticklabels(), axes.get_xticklabels()):
             if all(label.get_rotation() == 0 for label in labels):
                 _assert_apart([label.get_window_extent() for label in labels if label.get_text()])
+
+
+def _assert_marks_are_whole(axes: Axes) -> None:
+    """The middle of no mark is so near to the upper edge that a quarter of it is cut."""
+    for line in axes.get_lines():
+        if line.get_marker() not in ("", "None", None) and len(line.get_ydata()):
+            highest = line.get_transform().transform(line.get_xydata())[:, 1].max()
+            radius = line.get_markersize() / 2 * axes.get_figure().dpi / POINTS_OF_AN_INCH
+            assert highest + radius / 2 <= axes.bbox.y1, (axes.get_title(), line.get_label())
 
 
 def _assert_apart(boxes: list[Bbox]) -> None:

@@ -110,6 +110,23 @@ def test_the_virtual_clock_against_real_time(readme):
     assert max(outside) < 1
 
 
+def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
+    points = {
+        point["link"]: point
+        for point in results("clock")["points"]
+        if (point["system"], point["clients"], point["costs"]) == ("auto", 1, 1)
+    }
+    chosen = [points[link] for link in ("5g", "4g", "satellite")]
+    assert not any(point["counts"] for point in chosen)
+    real, virtual = (
+        "{:.0f}, {:.0f} and {:.0f}".format(*speeds)
+        for speeds in ([point["virtual"] / point["ratio"] for point in chosen], [point["virtual"] for point in chosen])
+    )
+    said = f"real time was {real} tokens/s over 5G, 4G and the satellite where {virtual} are simulated"
+    late = [point["late_passes"] for point in chosen]
+    assert f"{said}, with {100 * min(late):.0f} to {max(late):.0%} of all passes late" in readme
+
+
 def test_answers_that_were_cut(readme):
     verdicts = [verdict for rule in results("torture")["verdicts"].values() for verdict in rule.items()]
     assert {name for name, _ in verdicts} == {"identical"}

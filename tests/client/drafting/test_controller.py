@@ -181,6 +181,24 @@ def test_what_comes_slowly_is_worth_more_nodes():
     assert slow.controller.expansion.least_probability < fast.controller.expansion.least_probability
 
 
+def test_a_longer_path_gets_a_tree_that_lasts_until_its_answers_come():
+    near, far = Journey(per_node=0.001, delay=0.02), Journey(per_node=0.001, delay=0.2)
+    for journey in (near, far):
+        journey.run(30)
+    assert far.controller.expansion.nodes > 2 * near.controller.expansion.nodes
+
+
+def test_what_left_before_a_person_thought_says_nothing_of_the_path():
+    asked, fresh = Controller(), Controller()
+    asked.sent(1, 0.0)
+    for controller in (asked, fresh):
+        controller.begin_turn()
+        controller.committed(2, (), 1, 600.0)
+        for nodes in range(8):
+            controller.drafted(1 + nodes, range(0), LEVEL)
+    assert bounds(asked.expansion) == bounds(fresh.expansion)
+
+
 def test_before_a_speed_is_known_every_node_is_worth_its_place():
     controller, begun = Controller(), Controller()
     for level in range(8):

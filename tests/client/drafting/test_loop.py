@@ -187,6 +187,20 @@ def test_draft_state_is_acknowledged_at_once_and_goes_with_the_next_step():
     assert loop.begin_step().states == (state(0, 3),)
 
 
+def test_only_nodes_that_came_since_are_new_but_all_are_computed_again_with_draft_state():
+    loop = begun()
+    loop.received(Opened(SESSION))
+    loop.drafted(loop.begin_step(), [GUESS, Proposal(0, 8, -1.0)])
+    step = loop.begin_step()
+    assert step.new_nodes == 2
+    loop.drafted(step, [Proposal(1, 9, -0.5)])
+    step = loop.begin_step()
+    assert step.new_nodes == 1
+    loop.received(state(0, 3))
+    loop.drafted(step, [Proposal(3, 9, -0.5)])
+    assert loop.begin_step().new_nodes == 4
+
+
 def test_draft_state_that_nobody_takes_fills_no_memory(monkeypatch):
     """As a server could that sends without end while a level takes long."""
     monkeypatch.setattr("client.drafting.waiting_states._MOST_BYTES", 3 * (512 + len(state(0, 3).payload)))

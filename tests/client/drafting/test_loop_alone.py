@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import CLOUD, STREAM
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Commit, Grow, Opened, Settings
+from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings
 from common.protocol.tree import TokenTree
 from common.protocol.views import Proposal
 from tests.client.drafting.test_loop import PROMPT
@@ -161,6 +161,21 @@ def test_what_was_written_is_shown_until_somebody_judges_it():
     assert loop.run == (5, 6)
     loop.received(Commit(0, 5, (9,)))
     assert loop.run == ()
+
+
+@pytest.mark.parametrize("by", ["another token", "another turn"])
+def test_what_was_written_leads_no_run_once_it_was_judged(by):
+    loop = with_an_unlikely_end()
+    for said in (8, 5):
+        loop.drafted(loop.begin_step(), [Proposal(0, said, -3.0)])
+    loop.go_online()
+    if by == "another token":
+        loop.received(Commit(0, 3, (3,)))
+    else:
+        loop.received(Finished(0, 3, FinishReason.CANCELLED))
+        loop.begin_turn((*PROMPT, 1), Settings(30))
+    loop.drafted(loop.begin_step(), [*(Proposal(0, token, -3.0) for token in (7, 8)), Proposal(0, 4, -0.1)])
+    assert loop.run == (4,)
 
 
 def test_what_is_written_outlives_a_new_stream_and_what_is_accepted_of_it():

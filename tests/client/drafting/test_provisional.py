@@ -70,3 +70,9 @@ def test_what_was_written_stays_and_the_likely_part_behind_it_counts():
 
 def test_of_a_tree_of_groups_the_whole_run_is_written_on():
     assert len(run_to_write_on(tree_of((7, 0.3), (8, 0.3), grouped=True), 9, (), ())) == 2
+
+
+def test_what_is_final_makes_no_difference_to_how_likely_the_rest_is():
+    tree = tree_of((7, 0.1), (8, 0.9), (9, 0.9), (5, 0.1))
+    tree.commit([7])
+    assert [node.token for node in run_to_write_on(tree, 9, (), ())] == [8, 9]

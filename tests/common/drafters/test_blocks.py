@@ -11,7 +11,7 @@ from common.drafters.blocks import Block, BlockPosition, Blocks, shortlist
 from common.drafters.calibration import NoiseTrust
 from common.drafters.ranking import ranking_for
 from common.protocol.sampling import Sampling
-from common.protocol.views import TreeView
+from common.protocol.views import NodeView, TreeView
 
 TOKENS = (7, 8, 9)
 
@@ -30,8 +30,8 @@ def block(lead=()):
     return Block(len(TOKENS), lead, -1, torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([4, 5]))
 
 
-def holding(*held):
-    blocks = Blocks(Fixed())
+def holding(*held, network=None):
+    blocks = Blocks(network or Fixed())
     for each in held:
         blocks.add(each)
     return blocks
@@ -84,3 +84,15 @@ def test_a_shortlist_has_what_is_likely_at_any_place_and_all_of_a_small_vocabula
     logits = torch.zeros(2, 200)
     logits[0, 100:164] = logits[1, 101:165] = 1.0
     assert shortlist(logits).tolist() == list(range(100, 165))
+
+
+def test_a_new_block_is_worth_something_where_newer_state_came_or_none_begins():
+    network, held = Fixed(), block()
+    blocks, view = holding(held, network=network), TreeView(TOKENS, (NodeView(1, 0, 4, 3, math.log(0.2)),))
+    at_its_anchor = {0: BlockPosition(held, ())}
+    assert blocks.most_worth(view, at_its_anchor, [0]) is None
+    assert blocks.most_worth(view, {**at_its_anchor, 1: BlockPosition(held, (4,))}, [0, 1]) == 1
+    assert blocks.most_worth(view, at_its_anchor, [0, 1]) == 1
+    network.newest_state = 2
+    assert blocks.most_worth(view, at_its_anchor, [0]) == 0
+    assert blocks.most_worth(view, {**at_its_anchor, 1: BlockPosition(held, (4,))}, [0, 1]) == 0

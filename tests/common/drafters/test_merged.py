@@ -121,6 +121,15 @@ def test_bounds_hold_and_guests_have_their_share(nodes):
     assert first.expansion.nodes == nodes
 
 
+def test_guests_that_are_in_the_tree_already_count_in_their_share():
+    chain = {tuple(range(100, 100 + length)): math.log(0.99) for length in range(1, 31)}
+    growing = Growing(MergedDrafter([Scripted("moa", {}), Scripted("lookup", chain)]), [1, 2, 3], 300)
+    growing.drafter.expansion = Expansion(nodes=20)
+    for _ in range(2):
+        growing.draft()
+        assert len(growing.session.view().nodes) == 8
+
+
 @pytest.mark.parametrize("nodes", [64, 320])
 def test_a_guest_that_is_too_unlikely_is_left_out(nodes):
     merged = MergedDrafter([Scripted("moa", {}), Scripted("lookup", {(4,): HALF, (4, 5): math.log(0.04)})])
@@ -276,6 +285,16 @@ def test_it_counts_whose_proposals_were_committed():
     assert merged.committed == [3, 3]
 
 
+def test_what_was_proposed_for_a_history_that_was_rewritten_is_nobodys():
+    first, second = Scripted("moa", {(4,): HALF}), Scripted("lookup", {(9,): HALF})
+    merged = MergedDrafter([first, second])
+    merged.draft(ROOT)
+    first.paths = second.paths = {}
+    merged.draft(TreeView((1, 2), ()))
+    merged.draft(TreeView((1, 2, 9), ()))
+    assert merged.committed == [0, 0]
+
+
 def test_drawn_siblings_of_all_members_are_one_group_each_whole_and_with_its_own_draw():
     draw = Draw((4, 5, 6), (2, 1, 1))
     first = Scripted("moa", {(4,): HALF, (5,): HALF}, draw=draw)
@@ -294,7 +313,13 @@ def test_drawn_siblings_of_all_members_are_one_group_each_whole_and_with_its_own
     # The size of a group counts with what another has proposed already, which depends on what was drawn.
     merged.expansion = Expansion(nodes=2)
     assert list(paths_of(merged.draft(sampled))) == [(4,), (5,)]
+
+
+def test_no_sibling_joins_a_group_that_is_in_the_tree_already_however_much_room_there_is():
+    members = Scripted("moa", {(4,): HALF, (5,): HALF}, draw=Draw((4, 5), (1, 1))), Scripted("lookup", {(9,): HALF})
     judged = TreeView((1, 2, 3), (NodeView(1, 0, 8, 3, -1.0),), rule="speculative", sampling=Sampling(1.0))
+    merged = MergedDrafter(members)
+    merged.expansion = ROOMY
     assert not merged.draft(judged)
 
 

@@ -75,3 +75,11 @@ def test_what_a_way_of_finding_is_worth_is_how_often_it_was_right():
     assert list(before) == list(after) == [6, 5]
     assert after[5] > before[5] > after[6]
     assert after[5] < 0.0
+
+
+def test_what_is_found_behind_a_longer_match_counts_as_that_though_shorter_ones_say_the_same():
+    pool = text_of([1, 2, 5])
+    (of_two,), (of_one,) = (pool.after(tail).values() for tail in ([1, 2], [7, 2]))
+    assert of_two.logp > of_one.logp
+    pool.judge([1, 2], 5)
+    assert of_two.trials == of_one.trials + 1

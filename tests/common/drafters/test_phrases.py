@@ -102,6 +102,13 @@ def test_ouroboros_goes_on_with_what_others_drafted_before():
     assert not without.draft(TreeView((1, 2, 3, 5), (NodeView(3, 0, 6, 4, -0.1),)))
 
 
+@pytest.mark.parametrize("kind", PHRASES)
+def test_a_chain_goes_on_before_what_is_less_likely_than_its_end_is_tried_beside_it(kind):
+    tokens = (2, 3, 9, 2, 7, 9, 2, 8, 4, 5, 6, 2)
+    found = kind(Expansion(nodes=3)).draft(TreeView(tokens, (), prompt_length=len(tokens)))
+    assert [(each.parent, each.token) for each in found] == [(0, 8), (-1, 4), (-2, 5)]
+
+
 class NextNumber:
     """Goes on behind the deepest node with the next number."""
 

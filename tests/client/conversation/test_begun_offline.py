@@ -4,7 +4,7 @@ import asyncio
 
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
-from common.protocol.messages import FailureCode, Settings
+from common.protocol.messages import Cancel, FailureCode, Settings
 from common.rpc.errors import LinkError
 from tests.client.conversation.conversations import COUNT, PROMPT, Refusing, Server, Shown, ask, conversation, now
 from tests.client.fakes import ChainDrafter, FakeStream, decoded, sometimes, target
@@ -73,4 +73,16 @@ async def test_a_first_stream_that_never_answers_does_not_hold_up_a_cancel():
     talk.cancel()
     assert (await asking).finish_reason == "cancelled"
     assert now() - began < 1.0
+    talk.close()
+
+
+async def test_a_cancel_in_the_moment_in_which_the_server_answers_reaches_it():
+    async def dial():
+        talk.cancel()
+        return stream
+
+    stream = FakeStream(pass_seconds=0.01)
+    talk = conversation(None, dial, ChainDrafter(target))
+    assert (await ask(talk)).finish_reason == "cancelled"
+    assert Cancel(0) in stream.sent
     talk.close()

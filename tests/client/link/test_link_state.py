@@ -158,6 +158,14 @@ def test_pauses_grow_and_stay_short_for_a_minute():
     assert 2.0 <= found[-1] <= 8.0
 
 
+def test_once_a_server_was_heard_again_the_first_pause_of_the_next_outage_is_short():
+    link = online()
+    pauses(link, 600.0)
+    link.heard(700.0)
+    link.broken(701.0)
+    assert link.due - 701.0 <= 0.1
+
+
 def test_clients_that_lost_a_server_together_do_not_come_back_together():
     draws = random.Random(3)
     first = []

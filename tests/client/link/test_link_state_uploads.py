@@ -46,6 +46,17 @@ def test_what_is_sent_behind_a_probe_may_still_be_under_way():
     assert link.due >= 10.0
 
 
+def test_the_answer_to_an_earlier_probe_says_nothing_of_what_was_sent_before_the_latest():
+    link = online()
+    first = link.probed(0.1)
+    link.sent(160_000, 0.1)
+    link.probed(0.15)
+    link.answered(first, 0.2)
+    link.heard(0.2)
+    overdue(link)
+    assert link.due >= 10.0
+
+
 def test_an_upload_is_no_round_trip():
     link = watch()
     link.retried(0.0)

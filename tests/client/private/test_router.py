@@ -64,8 +64,12 @@ async def test_the_server_hears_the_safe_text_alone_and_the_draft_writes_the_ans
 
 async def test_it_is_drafted_from_the_state_of_exactly_the_safe_text():
     drafter = StatefulDrafter(target)
+    arrived: list[int] = []
+    draft, drafter.draft = drafter.draft, lambda view, states=(): arrived.append(len(states)) or draft(view, states)
     await ask(router(FakeStream(), drafter))
     assert drafter.held == {at: state_of(SAFE[: at + 1]) for at in range(len(SAFE))}
+    assert arrived[0] > 0
+    assert set(arrived[1:]) == {0}, "it comes once"
     first = drafter.views[0]
     assert (first.tokens, first.alone, first.provisional) == (PROMPT.tokens, True, len(PRIVATE))
 
@@ -81,7 +85,7 @@ async def test_without_safe_text_nothing_is_said_to_anybody():
     stream = FakeStream()
     answer = await ask(router(stream, StatefulDrafter(target)), SplitPrompt((), PRIVATE))
     assert stream.sent == []
-    assert answer.provisional == decoded(PRIVATE, 12)
+    assert (answer.provisional, answer.note) == (decoded(PRIVATE, 12), "")
 
 
 async def test_later_turns_stay_here_whatever_is_in_them():
@@ -101,8 +105,9 @@ async def test_earlier_turns_are_the_targets_and_their_state_is_kept():
     talk = router(stream, drafter)
     first = await ask(talk, SplitPrompt(SAFE))
     assert (first.private, first.tokens) == (False, decoded(SAFE, 12))
-    safe = (*SAFE, *first.tokens, 8, 8)
+    safe, sent_before = (*SAFE, *first.tokens, 8, 8), stream.traffic.up
     second = await ask(talk, SplitPrompt(safe, PRIVATE))
+    assert second.stats.bytes_up == stream.traffic.up - sent_before > 0
     extended = [each for each in stream.sent if isinstance(each, Extend)]
     assert extended == [Extend(1, len(SAFE) + 12, (8, 8), ALONE)]
     assert second.provisional == decoded((*safe, *PRIVATE), 12)

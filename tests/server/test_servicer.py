@@ -71,6 +71,16 @@ async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
     assert failed.message == "no Open came within 0.01 seconds"
 
 
+async def test_a_stream_that_has_begun_may_stay_silent() -> None:
+    servicer = make_servicer()
+    servicer._first_frame_seconds = 0.0
+    async with servicer.generate(opening(None), (), PEER) as stream:
+        assert isinstance(await anext(aiter(stream)), Opened)
+        for _ in range(20):  # in which a time that is up would be noticed
+            await asyncio.sleep(0)
+        assert not stream.ended
+
+
 async def test_a_stream_that_ends_before_it_begins_ends_without_a_word() -> None:
     async with make_servicer().generate(nothing(), (), PEER) as stream:
         assert [message async for message in stream] == []
@@ -96,7 +106,7 @@ class Refusing:
             raise PeerError("it cannot be compiled", FailureCode.INVALID)
 
 
-async def opening(constraint: Constraint, session: str = "a session's name") -> AsyncGenerator[FromClient]:
+async def opening(constraint: Constraint | None, session: str = "a session's name") -> AsyncGenerator[FromClient]:
     yield Open(PROTOCOL_VERSION, "f", session, 0, (1, 2), 2, Settings(5, constraint=constraint))
     await asyncio.Event().wait()
 

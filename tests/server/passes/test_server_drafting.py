@@ -246,6 +246,41 @@ def test_the_first_level_of_a_turn_says_nothing_of_those_behind_it() -> None:
         assert one_level(sessions, helpers, seconds) is not None
 
 
+def test_each_turn_has_a_first_level_though_its_drafter_stays() -> None:
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    client, firsts = begun(sessions, fake_target, prompt_of(3, 20)), []
+    for turn in range(2):
+        if turn:
+            client.hear()
+            client.say(client.session.cancel())
+            client.hear()
+            client.say(client.session.extend(10, [7, 8], ASSISTED))
+            one_pass(sessions, fake_target)
+        for _ in range(2):
+            asked = sessions.claim_draft_task()
+            assert asked is not None
+            firsts.append(asked.is_first)
+            sessions.add_drafted_level(asked, asked.draft(helpers), 0.001)
+    assert firsts == [True, False, True, False]
+    assert len(helpers.made) == 1
+
+
+def test_a_drafter_does_not_outlive_the_slots_that_it_read() -> None:
+    """They may hold another session's K/V by now."""
+    sessions, fake_target, helpers = new_sessions(), FakeTarget(), Helpers(guessing(VOCAB))
+    client = begun(sessions, fake_target, prompt_of(3, 20))
+    asked = sessions.claim_draft_task()
+    assert asked is not None
+    level = asked.draft(helpers)
+    assert asked.drafter_may_stay
+    client.hear()
+    client.say(client.session.cancel())
+    asked.owner.park()
+    assert not asked.drafter_may_stay
+    sessions.add_drafted_level(asked, level, 0.001)
+    assert asked.owner.drafter is None
+
+
 def test_auto_learns_from_first_levels_where_answers_are_too_short_for_more() -> None:
     sessions, fake_target, helpers = new_sessions("auto"), FakeTarget(), Helpers(guessing(VOCAB))
     helped = []

@@ -15,6 +15,7 @@ from common.models.pass_graphs import say_once
 from common.models.segment import PassInput
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
+from common.protocol.rules import RULES, Rule
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
@@ -127,6 +128,27 @@ def test_nothing_is_forced_where_a_drafted_token_has_spoilt_the_segment() -> Non
     verify_input = replace(tree, seen=(3, 1), prompt_length=2, constraint=Forcing())
     (outcome,) = Target(Scripted()).verify([scheduled([3, 1], verify_input)])  # type: ignore[arg-type]
     assert outcome == chosen(2)
+
+
+@pytest.mark.parametrize(("walked", "committed"), [([2], [2]), ([5], [5]), ([2, 2], [2, 2, 3])])
+def test_what_is_forced_is_committed_behind_a_bonus_token_and_not_behind_one_that_a_node_carries(
+    walked: list[int], committed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That node may have spoilt K/V: it has to be the root of the next pass."""
+    monkeypatch.setitem(RULES, "greedy", Rule(lambda verify_input, rows: list(walked)))
+    tree = VerifyInput("greedy", LIKELIEST, 2, (1, 2), (-1, 0))
+    verify_input = replace(tree, seen=(3, 1), prompt_length=2, constraint=Forcing())
+    (outcome,) = Target(Scripted()).verify([scheduled([3, 1], verify_input)])  # type: ignore[arg-type]
+    assert outcome == chosen(*committed)
+
+
+def test_log_probabilities_are_those_of_the_rows_that_the_walk_came_by() -> None:
+    """Each token was the likeliest of its row: 2 behind the root 1, 3 behind the node 2, 4 behind the node 3."""
+    tree = VerifyInput("greedy", LIKELIEST, 2, (1, 5, 2, 6, 3), (-1, 0, 0, 2, 2), top_logprobs=1)
+    (outcome,) = Target(Scripted()).verify([scheduled([4, 1], tree)])  # type: ignore[arg-type]
+    assert isinstance(outcome, ChosenTokens)
+    assert [[token for token, _ in each.top] for each in outcome.logprobs] == [[2], [3], [4]]
+    assert [each.logp for each in outcome.logprobs] == [each.top[0][1] for each in outcome.logprobs]
 
 
 def test_the_path_that_a_pass_accepts_moves_behind_its_chain() -> None:

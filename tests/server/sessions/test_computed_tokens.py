@@ -51,6 +51,15 @@ def test_a_root_that_is_computed_again_for_its_logits_is_no_repeat() -> None:
     assert computed.count_repeats(chain(2, 7)) == 1
 
 
+def test_to_adopt_what_is_known_already_forgets_nothing_behind_it() -> None:
+    computed = ComputedTokens()
+    computed.add(chain(0, 5, 6, 7), [])
+    computed.adopt(0, (5, 6))
+    assert computed.count_repeats(chain(0, 5, 6, 7)) == 3
+    computed.adopt(2, (7, 8))
+    assert computed.count_repeats(chain(0, 5, 6, 7, 8)) == 4
+
+
 def test_what_was_given_up_on_purpose_is_no_repeat() -> None:
     computed = ComputedTokens()
     computed.add(chain(0, 5, 6), [])

@@ -48,6 +48,15 @@ def test_what_does_not_stop_is_paid_for_and_then_ended() -> None:
         late.take(512, now=1.0)
 
 
+def test_a_long_silence_is_no_reason_to_hear_more_at_once() -> None:
+    late = LateFrames()
+    late.take(1, now=0.0)
+    for _ in range(31):
+        late.take(512, now=3600.0)
+    with pytest.raises(PeerError, match="too many stale or repeated frames"):
+        late.take(512, now=3600.0)
+
+
 @pytest.mark.parametrize("frame", [MANY, Ack(0, 3), Cancel(0), Ping(1)], ids=["Grow", "Ack", "Cancel", "Ping"])
 def test_a_session_ends_that_goes_on_about_its_last_answer(frame: FromClient) -> None:
     sessions = Sessions(ENDLESS, SERVING_LIMITS, 2000, Quotas({"bob": Allowance(tokens_per_minute=10_000)}))

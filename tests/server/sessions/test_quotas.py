@@ -80,6 +80,26 @@ def test_sessions_have_no_limit_unless_one_is_written_down() -> None:
     assert [quotas.max_sessions(client) for client in ("few", "many", "nobody")] == [2, math.inf, math.inf]
 
 
+def test_of_what_could_not_be_exchanged_for_long_a_minutes_worth_counts() -> None:
+    bucket = Bucket(60)
+    bucket.take(500, 0.0)
+    offered = bucket.offer(0.0)
+    assert offered is not None
+    assert (offered.used, offered.total) == (60, 500)
+
+
+def test_the_level_of_all_replicas_is_that_of_when_it_is_heard_less_what_was_used_meanwhile() -> None:
+    bucket = Bucket(60)
+    bucket.take(1, 0.0)
+    bucket.offer(0.0)
+    bucket.take(2, 5.0)
+    bucket.agree(1.0, 10.0)
+    assert bucket.wait(10.0) == pytest.approx(2.0)
+    offered = bucket.offer(10.0)
+    assert offered is not None
+    assert offered.used == 2, "of what was offered before nothing counts again"
+
+
 class Sharing:
     """A level that replicas share, and theirs, on one clock."""
 

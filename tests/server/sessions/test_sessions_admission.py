@@ -118,6 +118,12 @@ def test_a_prompt_is_let_in_only_where_the_answers_that_are_made_will_leave_room
     assert reasons(sessions) == {RefusalReason.CACHE: 1}
 
 
+def test_whoever_is_alone_is_let_in_though_an_answer_of_the_usual_length_would_not_fit() -> None:
+    sessions, fake_target = new_sessions(capacity=100), FakeTarget()
+    answer(asking(sessions, "measured", Settings(max_new_tokens=30), length=3), sessions, fake_target)
+    assert asking(sessions, "alone", length=90).failed is None
+
+
 def test_whoever_has_no_question_makes_room_for_another_session() -> None:
     """It resumes with its next question, as after any broken stream."""
     sessions, fake_target = new_sessions(max_sessions=2), FakeTarget()

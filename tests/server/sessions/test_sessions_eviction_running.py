@@ -126,6 +126,14 @@ def test_who_may_have_no_more_sessions_takes_no_place_from_another() -> None:
     check_refused_alone(newcomer, FailureCode.QUOTA, waiting)
 
 
+def test_who_may_have_no_more_sessions_is_refused_though_its_own_wait() -> None:
+    timed = TimedSessions(quotas={"bob": Allowance(max_sessions=1)})
+    waiting = timed.asks("waiting", 3, ROUNDS, client="bob")
+    timed.go_on(1.0)
+    newcomer = timed.asks("another", 3, SHORT, client="bob")
+    check_refused_alone(newcomer, FailureCode.QUOTA, waiting)
+
+
 def test_who_comes_back_to_all_its_sessions_takes_no_place_from_another() -> None:
     timed = TimedSessions(quotas={"bob": Allowance(max_sessions=1)}, max_running=1)
     away = timed.asks("away", 3, LONG, client="bob")
@@ -216,6 +224,21 @@ def test_a_long_prompt_is_let_in_by_its_age() -> None:
         timed.go_on(0.12, *short)
     assert long.failed is None
     assert refusals <= 8
+
+
+def test_a_long_prompt_keeps_its_age_where_too_many_answers_are_made_meanwhile() -> None:
+    timed = TimedSessions(capacity=200, max_running=2)
+    timed.asks("here", 100, LONG)
+    returning = timed.asks("returning", 10, LONG)
+    timed.leaves(returning)
+    for timed.now in (0.0, 1.0):
+        assert "no room" in timed.asks("the long one", 150, SHORT).failed.message
+    timed.now = 4.0
+    returning = timed.comes_back(returning)
+    assert "busy" in timed.asks("the long one", 150, SHORT).failed.message
+    timed.leaves(returning)
+    timed.now = 6.0
+    assert timed.asks("a short one", 20, SHORT).failed is not None
 
 
 def test_what_made_room_for_others_is_paid_for_when_it_is_computed_again() -> None:

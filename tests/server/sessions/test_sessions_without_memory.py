@@ -3,6 +3,7 @@
 import pytest
 
 from common.protocol.messages import FailureCode
+from common.protocol.views import Proposal
 from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import (
@@ -115,3 +116,17 @@ def test_the_nodes_of_an_answer_give_way_to_its_device(sessions: Sessions) -> No
     assert client.session.answer == truth
     assert sessions.counters.failures == 0
     assert max(sizes[2:]) == 10
+
+
+def test_a_group_that_is_verified_whatever_it_costs_gives_way_to_the_device_too(sessions: Sessions) -> None:
+    client = Client(sessions, "s")
+    client.open(prompt_of(1, 10))
+    one_pass(sessions, FakeTarget())
+    client.hear()
+    client.draft(lambda view: [Proposal(0, token, -1.0) for token in range(8)])
+    entry = sessions._registry.entry_of(client)
+    assert entry is not None
+    entry.session.tree.grouped = True
+    assert (entry.demand.nodes, entry.demand.min_nodes) == (8, 8)
+    entry.most_tokens = 4
+    assert (entry.demand.nodes, entry.demand.min_nodes) == (3, 3)

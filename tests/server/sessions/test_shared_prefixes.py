@@ -112,6 +112,14 @@ def test_owners_do_not_wait_for_each_other() -> None:
     assert len(passes.run().owners) == 2
 
 
+@pytest.mark.parametrize(("length", "in_first_pass"), [(LEAST_RUN, 2), (LEAST_RUN + 1, 1)])
+def test_nobody_waits_for_fewer_tokens_than_are_given_at_a_time(length: int, in_first_pass: int) -> None:
+    passes = Passes()
+    for name in ("first", "second"):
+        passes.open(name, prompt_of(0, length))
+    assert len(passes.run().owners) == in_first_pass
+
+
 def test_earlier_turns_are_found_by_a_new_session() -> None:
     passes = Passes()
     first = passes.open("first", TRUNK, settings=Settings(max_new_tokens=70))

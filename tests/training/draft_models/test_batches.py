@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -44,6 +46,13 @@ def test_every_epoch_holds_every_sample_once_in_another_order() -> None:
         assert sorted(seen) == list(range(300))
         orders.append(seen)
     assert orders[0] != orders[1] != orders[2]
+
+
+def test_batches_of_short_samples_do_not_all_come_behind_those_of_long_ones() -> None:
+    feed = SampleBatches(make_samples(), TOKENS, seed=1)
+    widths = [feed.batch(number).ids.shape[1] for number in range(feed.batches_per_epoch)]
+    no_longer = [later <= earlier for earlier, later in pairwise(widths)]
+    assert 0.3 < sum(no_longer) / len(no_longer) < 0.8
 
 
 def test_batches_stay_within_their_size_and_hold_little_padding() -> None:

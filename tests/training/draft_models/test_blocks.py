@@ -1,5 +1,6 @@
 """Blocks begin where a token is learned and end with the answer, each place beside the target's distribution of it."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -54,3 +55,9 @@ def test_later_places_count_less_and_the_first_in_full():
     assert shares[0] == 1.0
     assert shares == sorted(shares, reverse=True)
     assert len({round(later / earlier, 5) for earlier, later in pairwise(shares)}) == 1
+
+
+def test_of_a_place_seven_further_on_little_more_than_a_third_counts_as_published():
+    learn = (torch.arange(10) < 9)[None]
+    blocks = draw_blocks(Batch(torch.ones(1, 10, dtype=torch.long), learn, torch.tensor([10])), 9, share=1.0)
+    assert float(blocks.weights[blocks.place == 7][0]) == pytest.approx(math.exp(-1))

@@ -34,6 +34,15 @@ def test_a_query_has_the_state_up_to_its_latest_sync_point_and_never_its_own(mis
     assert (received.lags >= 1).all()
 
 
+def test_a_query_sees_each_token_up_to_itself_once_by_received_state_or_by_the_drafts_own():
+    torch.manual_seed(8)
+    received = draw_received(batch_of(20, 30), LagSettings(missing=0.5, alone=0.5))
+    by_state, own = received.seen_or_own.chunk(2, dim=-1)
+    assert torch.equal(by_state, received.seen)
+    causal = torch.ones(50, 50, dtype=torch.bool).tril()
+    assert torch.equal(by_state.int() + own.int(), causal.int().expand(8, -1, -1))
+
+
 def test_gaps_are_as_long_as_the_settings_say():
     torch.manual_seed(2)
     received = draw_received(batch_of(20, 200, rows=200), LagSettings(shortest=2, longest=40))

@@ -101,6 +101,15 @@ def test_dialogues_go_on_after_an_answer_that_ended(
     assert [int(sample.answers.sum()) for sample in two] == [6]
 
 
+def test_a_dialogue_is_over_with_an_answer_that_was_cut(
+    target: FrozenTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regeneration, chat = make(target, tmp_path)
+    monkeypatch.setattr(Regeneration, "generate", lambda self, prompts: [[60, 61, 62] for _ in prompts])
+    for samples in regeneration(chat, TALKS):
+        assert [int(sample.answers.sum()) for sample in samples] == [3]
+
+
 def test_questions_are_what_comes_before_answers() -> None:
     system = Turn("system", "Be kind.")
     assert questions([system, ASK, SAY, ASK]) == [[system, ASK], [ASK]]

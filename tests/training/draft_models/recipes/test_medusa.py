@@ -8,11 +8,13 @@ from common.draft_models.medusa import load_medusa, sparse_tree
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
+from common.rounds import RoundsAnswer
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
 from training.draft_models.features import load_target
 from training.draft_models.recipe import Batch, Moment
-from training.draft_models.recipes.medusa import HEADS_ONLY_SHARE, build
+from training.draft_models.recipes import medusa
+from training.draft_models.recipes.medusa import HEADS_ONLY_SHARE, MedusaRecipe, build
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,21 @@ def test_it_learns_and_its_tree_is_calibrated(tmp_path, target, shared_head):
 
 def test_one_prompt_is_enough_to_measure(target):
     assert measure(build(target), target, PROMPTS[:1], 8).accept_length >= 1
+
+
+def test_each_prompt_is_answered_with_a_tree_that_was_chosen_from_others(target, monkeypatch):
+    recipe, asked = build(target), []
+
+    def answer(self, _, prompts, size, table):
+        asked.append((prompts, float(table[0, 0])))
+        return [RoundsAnswer((7, 8), 1, 1, (), 0) for _ in prompts]
+
+    monkeypatch.setattr(MedusaRecipe, "_answer", answer)
+    first = lambda _, __, ___, samples: torch.full((4, 10), samples[0][0][0], dtype=torch.float64)  # noqa: E731
+    monkeypatch.setattr(medusa, "measure_accuracies", first)
+    prompts = [[10], [20], [10], [20], [10]]
+    measure(recipe, target, prompts, 8)
+    assert asked[2:] == [(prompts[::2], 20.0), (prompts[1::2], 10.0)]
 
 
 @pytest.mark.parametrize("shared_head", [False, True])

@@ -16,8 +16,9 @@ from tests.families import FAMILIES
 from tests.other_families import GEMMA_4
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, target_of, train
 from training.draft_models import lags
-from training.draft_models.features import load_target
+from training.draft_models.features import features, load_target
 from training.draft_models.layer_sizes import layer_parameters, target_layer
+from training.draft_models.recipe import Moment
 from training.draft_models.recipes import moa
 from training.draft_models.recipes.moa import build
 from training.draft_models.recipes.moa_sizes import default_size, moa_config
@@ -52,6 +53,37 @@ def test_the_divergence_is_that_of_a_draft_with_the_state_it_would_have(target, 
             wanted = log_softmax(known.logits[0, -1:], -1)
             divergences.append(kl_div(given, wanted, reduction="sum", log_target=True))
     assert float(parts.metrics["kl n=0"]) == pytest.approx(float(torch.stack(divergences).mean()), rel=1e-3)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_the_targets_last_layers_see_what_was_received_of_its_own_and_elsewhere_predictions(
+    target, monkeypatch, published
+):
+    recipe, batch = build(target, layers=(2,), size=2.0, published=published), random_batch(target)
+    drawn, seen = [], []
+    monkeypatch.setattr(moa, "draw_received", lambda *given: drawn.append(lags.draw_received(*given)) or drawn[-1])
+    monkeypatch.setattr(moa, "through_tail", lambda tail, hidden, sources: seen.append(sources) or hidden)
+    lose(recipe, target, batch)
+    (received,), (sources,) = drawn, seen
+    known = torch.zeros_like(received.seen) if published else received.seen
+    assert received.seen.any()
+    assert torch.equal(sources.sees_known, known)
+    assert torch.equal(sources.sees_predicted, torch.ones_like(known[:1]).tril() & ~known)
+    assert torch.equal(sources.known, features(target, batch, recipe.needs).key_values[-2:])
+
+
+@pytest.mark.parametrize(("published", "of_divergence", "of_distance"), [(False, 1.0, 0.1), (True, 0.1, 1.0)])
+def test_half_of_the_distance_is_that_to_what_enters_the_targets_last_layers(
+    target, monkeypatch, published, of_divergence, of_distance
+):
+    recipe, batch = build(target, layers=(0, 1), size=2.0, published=published), random_batch(target)
+    given = features(target, batch, recipe.needs)
+    far = {id(given.hidden[0]): 6.0, id(given.hidden[1]): 2.0}
+    monkeypatch.setattr(moa, "_distance", lambda predicted, wanted, learn: torch.tensor(far[id(wanted)]))
+    parts = recipe.loss(batch, given, Moment(0, 1))
+    divergence = sum(float(each) for each in parts.metrics.values()) / 2
+    distance = (6.0 + (2.0 + 6.0) / 2) / 2
+    assert float(parts.total.detach()) == pytest.approx(of_divergence * divergence + of_distance * distance, rel=1e-5)
 
 
 def _flat(heads):

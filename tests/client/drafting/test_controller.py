@@ -194,8 +194,8 @@ def test_what_left_before_a_person_thought_says_nothing_of_the_path():
     for controller in (asked, fresh):
         controller.begin_turn()
         controller.committed(2, (), 1, 600.0)
-        for nodes in range(8):
-            controller.drafted(1 + nodes, range(0), LEVEL)
+        for level in range(80):  # ten steps, after which no bound is on its way any more
+            controller.drafted(1 + level % 8, range(0), LEVEL)
     assert bounds(asked.expansion) == bounds(fresh.expansion)
 
 

@@ -1,7 +1,6 @@
 """Groups are drawn as their Draw says, and their sizes do not depend on what is drawn."""
 
 import itertools
-import math
 import random
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.drafters.best_first import Expansion
+from common.drafters.calibration import drawn_logps
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw
 from common.protocol.views import NodeView, TreeView
@@ -45,8 +45,12 @@ def test_siblings_are_drawn_one_after_another_without_replacement(count):
 def test_every_sibling_says_what_it_was_drawn_from_and_how_likely_it_is():
     group = choose_groups(BARE, {0: DRAW}, ROOM, random.Random(3))
     assert [each.draw for each in group] == [DRAW] * 3
-    assert all(each.parent == 0 and -30 < each.logp <= 0 for each in group)
-    assert sum(math.exp(each.logp) for each in group) < 1
+    assert all(each.parent == 0 for each in group)
+    weights, left, shares = dict(zip(DRAW.tokens, DRAW.weights, strict=True)), sum(DRAW.weights), []
+    for each in group:  # of what the siblings before it left
+        shares.append(weights[each.token] / left)
+        left -= weights[each.token]
+    assert [each.logp for each in group] == pytest.approx(drawn_logps(shares))
 
 
 @st.composite

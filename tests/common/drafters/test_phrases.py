@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.drafters.best_first import Expansion
-from common.drafters.lookahead import LookaheadDrafter
+from common.drafters.lookahead import JacobiWindow, LookaheadDrafter
 from common.drafters.lookup import LookupDrafter
 from common.drafters.merged import MergedDrafter
 from common.drafters.ouroboros import OuroborosDrafter
@@ -75,6 +75,14 @@ def test_the_window_brings_forth_what_no_text_holds_and_only_beside_the_target()
     beside = committed(LookaheadDrafter(), 12, tells=True)
     assert beside[0] == 1
     assert sum(beside[4:]) > 2 * len(beside[4:])
+
+
+def test_a_window_moves_on_by_as_many_places_as_were_committed():
+    window, tokens = JacobiWindow(), [*range(100, 110)]
+    window.follow(tokens, {}, columns=3)
+    last = max(window.paths(), key=len)
+    window.follow([*tokens, 1, 2, 3], {last: 7}, columns=3)
+    assert (*last[3:], 7) in window.paths()
 
 
 @pytest.mark.parametrize("kind", PHRASES)

@@ -18,6 +18,7 @@ from client.endpoint.stream_emitter import TextForm
 from client.private.spans import SplitPrompt
 from client.refusals import Refusals
 from common.protocol.messages import Failed, FailureCode
+from common.protocol.sampling import Sampling
 from tests.client.demo.answers import answer
 from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
 
@@ -94,3 +95,20 @@ async def test_an_answer_is_timed_by_its_first_token(monkeypatch, steps, private
     choice = Choice(SplitPrompt((1,), private), AnswerOptions(find_policy("stream"), 99), form, is_verified=True)
     finished = await finished_answer(answered, Characters(), choice)
     assert (finished.waited_s, finished.written_s) == durations
+
+
+@pytest.mark.parametrize(
+    ("rule", "temperature", "unverified", "is_lossy"),
+    [("greedy", 0.0, 0, False), ("greedy", 0.0, 1, True), ("typical", 1.0, 0, True), ("typical", 0.0, 0, False)],
+)
+async def test_what_may_be_none_of_the_targets_own_is_marked_as_lossy(rule, temperature, unverified, is_lossy):
+    given = answer((1, 2))
+    given = replace(given, stats=replace(given.stats, unverified_tokens=unverified))
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        on_tokens(given.tokens, ())
+        return given
+
+    options = AnswerOptions(find_policy("stream"), 99, rule, sampling=Sampling(temperature))
+    choice = Choice(SplitPrompt((1,)), options, TextForm((), PlainText(), {}, ()), is_verified=False)
+    assert (await finished_answer(answered, Letters(), choice)).details["lossy"] is is_lossy

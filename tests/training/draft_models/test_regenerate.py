@@ -106,8 +106,7 @@ def test_a_dialogue_is_over_with_an_answer_that_was_cut(
 ) -> None:
     regeneration, chat = make(target, tmp_path)
     monkeypatch.setattr(Regeneration, "generate", lambda self, prompts: [[60, 61, 62] for _ in prompts])
-    for samples in regeneration(chat, TALKS):
-        assert [int(sample.answers.sum()) for sample in samples] == [3]
+    assert [[int(sample.answers.sum()) for sample in samples] for samples in regeneration(chat, TALKS)] == [[3], [3]]
 
 
 def test_questions_are_what_comes_before_answers() -> None:

@@ -78,6 +78,7 @@ async def test_a_draft_that_is_the_target_fills_every_chain(folder, monkeypatch)
     monkeypatch.setattr(formula, "CHAINS", (1, 3))
     report = await run_quick(formula, Request(0, quick=True, models=folder))
     assert not report.faults
+    assert [row["chain"] for row in report.results["rows"]] == [1, 3] * len(formula.RULES)
     for row in report.results["rows"]:
         # But for near-ties of random weights, and for probabilities that are sharpened where tokens are drawn.
         assert row["acceptance_rate"] == pytest.approx(1, abs=0.15)
@@ -94,6 +95,7 @@ async def test_a_draft_that_is_never_right_only_costs_its_levels(folder, tmp_pat
     monkeypatch.setattr(formula, "QUICK", Workload(prompts=1, tokens=TOKENS))
     monkeypatch.setattr(formula, "CHAINS", (2,))
     report = await run_quick(formula, Request(0, quick=True, models=tmp_path))
+    assert len(report.results["rows"]) == len(formula.RULES)
     for row in report.results["rows"]:
         assert row["acceptance_rate"] < 0.1
         assert row["accept_length"]["value"] == pytest.approx(1, abs=0.1)

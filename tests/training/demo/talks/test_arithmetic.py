@@ -24,7 +24,9 @@ STEPS = (
 
 
 def drawn(family: str) -> list[Talk]:
-    return [talk for talk in DRAWN if talk.family == family]
+    found = [talk for talk in DRAWN if talk.family == family]
+    assert len(found) > 100
+    return found
 
 
 def value(expression: str) -> int:

@@ -99,6 +99,12 @@ def test_a_byte_that_is_no_text_breaks_nothing_beside_it(byte_tokens):
     assert "".join(shown) == "fox\u3042\u3044\N{REPLACEMENT CHARACTER}\N{FOX FACE}\u3046 fox"
 
 
+def test_a_byte_that_is_no_text_at_the_end_is_one_broken_character_behind_what_was_final(byte_tokens):
+    text = IncrementalText(byte_tokens, ())
+    shown = text.commit([*(1 + byte for byte in "\u3042".encode()), 1 + 0x80]) + text.flush()
+    assert shown == "\u3042\N{REPLACEMENT CHARACTER}"
+
+
 def test_text_that_is_whole_is_what_the_tokenizer_says(tokenizer, byte_tokens):
     spelt = [257, *(1 + byte for byte in TEXT.encode()), 257, 259, 257]
     for each, tokens in ((tokenizer, raw_tokens(tokenizer, TEXT)), (byte_tokens, spelt)):

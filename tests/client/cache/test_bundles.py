@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from client.cache.bundles import choose_bundle, discard_damaged, is_complete, pull
+from client.cache.bundles import choose_bundle, discard_damaged, in_weights, is_complete, pull
 from client.errors import BundleError
 from common.bundle import BundleFile, first_damaged, make_manifest, read_bundle_file
 from common.protocol.errors import MisuseError
@@ -122,8 +122,18 @@ async def test_room_is_told_in_units_in_which_it_is_not_nothing(tmp_path, monkey
 
 
 async def test_an_endless_file_is_refused(tmp_path):
+    source = Source({**CONTENTS, "z": b"9" * 10_000})
     with pytest.raises(BundleError, match="damaged"):
-        await fetched(Source({**CONTENTS, "z": b"9" * 10_000}), tmp_path)
+        await fetched(source, tmp_path)
+    assert source.served < sum(file.size for file in FILES) + 1000, "and not read to its end"
+
+
+async def test_a_part_that_is_too_long_is_no_beginning(tmp_path):
+    with pytest.raises(LinkError):
+        await fetched(Source(breaks_after=5000), tmp_path)
+    (part,) = tmp_path.rglob("*.part")
+    part.write_bytes(bytes(20_000))
+    assert first_damaged(await fetched(Source(), tmp_path), MANIFEST) is None
 
 
 async def test_a_file_that_ends_early_is_kept_for_the_next_time(tmp_path):
@@ -185,6 +195,18 @@ async def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "bundles").write_text("in the way")
     with pytest.raises(BundleError, match="--cache-dir"):
         await fetched(Source(), tmp_path)
+
+
+async def test_weights_that_a_server_quantised_are_fetched_unless_the_whole_ones_are_here_already(tmp_path):
+    in_int8 = make_manifest("small", "independent", "target", FILES[:2], weights="int8")
+    of_another = make_manifest("other", "independent", "target", FILES[:3], weights="int8")
+    offered = (of_another, in_int8)
+    assert in_weights(MANIFEST, offered, "int8", tmp_path) == in_int8
+    assert in_weights(MANIFEST, offered, "int4", tmp_path) == MANIFEST
+    await fetched(Source(), tmp_path)
+    assert in_weights(MANIFEST, offered, "int8", tmp_path) == MANIFEST
+    await pull(Source(), DESCRIPTION, in_int8, tmp_path, lambda in_place: None)
+    assert in_weights(MANIFEST, offered, "int8", tmp_path) == in_int8
 
 
 def test_the_first_model_draft_is_the_default_and_lookup_the_last_resort():

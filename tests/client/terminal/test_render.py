@@ -109,6 +109,14 @@ def test_text_ends_before_a_stop_string_that_came_in_parts(tokenizer, terminal):
     assert not re.search("brown|wn|fox", to.file.getvalue())
 
 
+def test_what_is_never_confirmed_ends_before_a_stop_string_too(tokenizer):
+    to = console(terminal=False)
+    view = AnswerView(tokenizer, renderer_for(to, lambda: 0.0), (), ("brown",))
+    view(raw_tokens(tokenizer, "the quick bro"), ())
+    view.end(raw_tokens(tokenizer, "wn fox"))
+    assert to.file.getvalue() == "the quick \n"
+
+
 def test_text_that_only_began_like_a_stop_string_is_shown(tokenizer):
     to = console(terminal=False)
     shown_by(renderer_for(to, lambda: 0.0), tokenizer, [("the bro", ""), ("ther bro", "")], stops=("brown",))

@@ -69,6 +69,14 @@ def test_of_connections_that_hold_as_many_the_one_that_moves_least_gives_way() -
     assert calls.given_up == [("c", CallRefusal.DISPLACED)]
 
 
+def test_what_a_call_moves_is_weighed_by_the_time_that_it_had() -> None:
+    calls = Calls()
+    for peer, at, moved_bytes in (("a", 0.0, 1000), ("b", 0.0, 1001), ("c", 9.0, 500), ("d", 9.0, 600)):
+        calls.begin(peer, peer, at=at).moved_bytes = moved_bytes
+    calls.begin("e", "e", at=10.0)
+    assert calls.given_up == [("a", CallRefusal.DISPLACED)]
+
+
 def test_what_is_refused_is_counted_always_and_told_now_and_then() -> None:
     told: list[Event] = []
     pools = CallPools(on_event=told.append)

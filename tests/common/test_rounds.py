@@ -6,6 +6,7 @@ from common.drafters.lookup import LookupDrafter
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
+from common.protocol.views import Proposal
 from common.rounds import Rounds
 from tests.families import make_checkpoint
 
@@ -59,6 +60,27 @@ def test_an_answer_ends_at_its_limit_whatever_a_pass_committed_beyond(checkpoint
     assert rounds(checkpoint, levels=4).answer(PROMPT, 4, frozenset({late})).tokens == whole[:4]
     ended = rounds(checkpoint, levels=4).answer(PROMPT, 11, frozenset({late})).tokens
     assert ended == whole[: whole.index(late) + 1]
+
+
+class Wrong:
+    """Proposes four tokens below the root, none of which the target will choose."""
+
+    kind, state = "wrong", None
+
+    def __init__(self, right):
+        self.expansion = CHAIN
+        self._others = [token for token in range(1, VOCAB) if token not in right][:4]
+
+    def draft(self, view, states=()):
+        return [] if view.nodes else [Proposal(0, token, -1.0) for token in self._others]
+
+
+def test_slots_of_what_is_rejected_are_used_again(checkpoint):
+    plain = rounds(checkpoint, levels=0).answer(PROMPT, 20)
+    target = PackedModel(load_causal_lm(checkpoint, dtype="float64"), len(PROMPT) + 20 + 4)
+    answer = Rounds(target, Wrong(plain.tokens), levels=2).answer(PROMPT, 20)
+    assert answer.tokens == plain.tokens
+    assert answer.packed == (5,) * 19
 
 
 class Nothing:

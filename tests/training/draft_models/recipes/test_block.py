@@ -31,6 +31,7 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
     recipe, batch = build(target, length=LENGTH, size=2.0), random_batch(target)
     for weights in (recipe.draft.correct.weight, recipe.draft.across.o_proj.weight):
         torch.nn.init.normal_(weights, std=0.3)  # which begin as nothing
+    torch.nn.init.normal_(recipe.draft.step.weight_ih, std=3.0)  # or a path's tokens would hardly count
     seen = {}
     for name, real in (("draw_received", lags.draw_received), ("draw_blocks", blocks.draw_blocks)):
         monkeypatch.setattr(block, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))
@@ -67,7 +68,7 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
     weights = torch.tensor(weights)
     assert len(found) == len(drawn.block) > LENGTH
     assert float(parts.metrics["kl"]) == pytest.approx(
-        float((torch.stack(found) * weights).sum() / weights.sum()), rel=1e-3
+        float((torch.stack(found) * weights).sum() / weights.sum()), rel=1e-4
     )
 
 

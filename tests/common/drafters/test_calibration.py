@@ -1,4 +1,4 @@
-"""The chances that drafters give drawn siblings: each is tried where those before it were rejected."""
+"""The probabilities that drafters give drawn siblings: each is tried where those before it were rejected."""
 
 import math
 
@@ -15,10 +15,10 @@ def likely(logps):
 
 @pytest.mark.parametrize("siblings", [1, 2, 3, 4])
 def test_that_one_of_a_group_is_accepted_is_that_not_all_are_rejected(siblings):
-    alone = [DRAWN[min(place, 2)].logp(log_odds(share)) for place, share in enumerate(SHARES[:siblings])]
+    alone = [DRAWN[min(index, 2)].logp(log_odds(share)) for index, share in enumerate(SHARES[:siblings])]
     all_rejected = math.prod(1 - chance for chance in likely(alone))
     assert sum(likely(drawn_logps(SHARES[:siblings]))) == pytest.approx(1 - all_rejected)
-    blindly = [DRAWN_BLINDLY[min(place, 2)] for place in range(siblings)]
+    blindly = [DRAWN_BLINDLY[min(index, 2)] for index in range(siblings)]
     assert sum(likely(blind_logps(siblings))) == pytest.approx(1 - math.prod(1 - chance for chance in blindly))
 
 

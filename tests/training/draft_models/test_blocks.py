@@ -60,4 +60,4 @@ def test_later_places_count_less_and_the_first_in_full():
 def test_of_a_place_seven_further_on_little_more_than_a_third_counts_as_published():
     learn = (torch.arange(10) < 9)[None]
     blocks = draw_blocks(Batch(torch.ones(1, 10, dtype=torch.long), learn, torch.tensor([10])), 9, share=1.0)
-    assert float(blocks.weights[blocks.place == 7][0]) == pytest.approx(math.exp(-1))
+    assert float(blocks.weights[blocks.offset == 7][0]) == pytest.approx(math.exp(-1))

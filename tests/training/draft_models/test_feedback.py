@@ -1,4 +1,4 @@
-"""Each step of feedback attends as the row does that a drafter computes so many places behind the newest state."""
+"""Each step of feedback attends as the row does that a drafter computes so many positions behind the newest state."""
 
 import pytest
 import torch

@@ -50,7 +50,9 @@ def parse_command(message: TypedMessage) -> ParsedCommand | None:
     command = COMMANDS.get(name)
     if command is None:
         close = did_you_mean(name, COMMANDS, "/{}")
-        raise MisuseError(f'there is no command /{name}; {close or "/help lists them"} (""" quotes what is none)')
+        raise MisuseError(
+            f'there is no command /{name}; {close or "/help lists them"} (a message between """ is no command)'
+        )
     if argument and not command.argument:
         raise MisuseError(f"/{name} takes no argument")
     if command.required and not argument:

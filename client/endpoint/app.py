@@ -237,7 +237,8 @@ async def _tell_http_fault(request: Request, error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         fault = no_such_path(request.url.path)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        fault = Fault(error.status_code, f"{request.url.path} is not asked by {request.method}")
+        allowed = (error.headers or {}).get("Allow", "")
+        fault = Fault(error.status_code, f"{request.url.path} does not take {request.method}; use {allowed}")
     return JSONResponse(fault.body_at(request.url.path), fault.status, error.headers)
 
 

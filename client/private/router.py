@@ -33,8 +33,8 @@ _FETCH_TIMEOUT_S = 5.0
 _CANCEL_TIMEOUT_S = 1.0
 """For its answer to that, after which nothing is expected of it."""
 
-_WITHOUT_STATE = "the draft wrote without what the target makes of the text that is not private"
-_LATE = "it was too slow in coming"
+_WITHOUT_STATE = "the draft model wrote without the target's draft state of the text that is not private"
+_LATE = "it came too late"
 
 
 @dataclass(frozen=True, slots=True)

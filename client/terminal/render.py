@@ -161,7 +161,7 @@ def stats_line(stats: Stats, seed: int | None) -> str:
     drawn = "" if seed is None else f", seed {seed}"
     return (
         f"{counted(stats.tokens, 'token')} in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
-        f"first after {stats.ttft_seconds * 1000:.0f} ms, {stats.accept_length:.2f} tokens per pass, "
+        f"first after {stats.ttft_seconds * 1000:.0f} ms, accept length {stats.accept_length:.2f}, "
         f"round trip {stats.rtt_ms:.0f} ms, {stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
         f"draft {stats.draft}, rule {stats.rule}{drawn}"
     )
@@ -189,8 +189,8 @@ def private_line(tokens: int, stats: Stats) -> str:
     """What a person must know of an answer to a private prompt."""
     return (
         f"the answer is the draft model's own, because the prompt is private: {counted(tokens, 'token')} by "
-        f"{stats.draft} alone in {stats.seconds:.1f} s; of what precedes the first private span "
-        f"{stats.bytes_up / 1000:.1f} kB went up and {stats.bytes_down / 1000:.1f} kB came down"
+        f"{stats.draft} alone in {stats.seconds:.1f} s; for the text before the first private span "
+        f"{stats.bytes_up / 1000:.1f} kB were sent and {stats.bytes_down / 1000:.1f} kB received"
     )
 
 

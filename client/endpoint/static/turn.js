@@ -114,7 +114,7 @@ export class Turn {
       said.push("Private: written by the small model on this machine; nothing from the private text on was sent");
     } else {
       said.push(`${stats.tokens} tokens in ${stats.seconds.toFixed(1)} s`);
-      said.push(`${stats.accept_length.toFixed(1)} confirmed at a time`);
+      said.push(`accept length ${stats.accept_length.toFixed(1)}`);
       said.push(`${amount(stats.bytes_up)} sent, ${amount(stats.bytes_down)} received`);
       if (end.unconfirmed) said.push(`${end.unconfirmed} tokens were never confirmed`);
       else if (this.#lost) said.push("the link was lost meanwhile: the text is the large model's own all the same");

@@ -27,7 +27,7 @@ def test_a_path_that_is_asked_otherwise_is_told_in_openais_shape():
     app = make_app([Route("/v1/completions", lambda _: None, methods=["POST"])], access_rules_for("127.0.0.1", None))
     answer = TestClient(app, base_url="http://127.0.0.1").get("/v1/completions")
     assert answer.status_code == 405
-    assert answer.json()["error"]["message"] == "/v1/completions is not asked by GET"
+    assert answer.json()["error"]["message"] == "/v1/completions does not take GET; use POST"
 
 
 def test_embeddings_are_refused_in_one_sentence():

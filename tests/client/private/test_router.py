@@ -119,7 +119,7 @@ async def test_without_its_server_the_draft_writes_without_state_and_says_so():
     answer = await ask(router(None, drafter))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert drafter.held == {}
-    assert "the draft wrote without" in answer.note
+    assert "the draft model wrote without" in answer.note
     assert answer.finish_reason == "length"
 
 
@@ -156,7 +156,7 @@ async def test_state_is_not_waited_for_without_end(monkeypatch, server):
     stream = server and server()
     answer = await ask(router(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
-    assert "the draft wrote without" in answer.note
+    assert "the draft model wrote without" in answer.note
     assert "too slow" in answer.note
 
 

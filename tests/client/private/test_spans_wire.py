@@ -246,4 +246,4 @@ def test_without_its_server_a_known_client_answers_privately(monkeypatch, capsys
     )
     assert code == 0
     assert len(json.loads(out)["provisional_token_ids"]) > 0
-    assert "the draft wrote without" in err
+    assert "the draft model wrote without" in err

@@ -32,7 +32,7 @@ from client.terminal.render import AnswerView, SilentRenderer, renderer_for
 from common.address import Address, parse_destination
 from common.bundle import BundleManifest
 from common.programs.console import PlainConsole
-from common.stated_costs import HALF_THE_CORES, IN_WORDS
+from common.stated_costs import HALF_THE_CORES, IN_WORDS, SERVER_LEVEL_MS
 
 # Slower than what speeds are measured at: somebody is to follow it, and to reach for the switch in time.
 _PAGE_COSTS = ("--pace-pass", "100ms", "--pace-token", "0.1ms", "--pace-draft", "5ms")
@@ -160,9 +160,10 @@ async def _answer_all(
 
 
 CAPTION = (
-    f"The first columns are computed on a virtual clock, in which {IN_WORDS}. The last two are what you saw in real "
-    "time: the speed on this machine, and the share of passes that were late, which took longer than stated. "
-    "`server-side` drafts on the server in turn with passes, `overlapped` during them; `outrider` on this machine too."
+    f"The first columns are computed on a virtual clock, in which {IN_WORDS} and on the server {SERVER_LEVEL_MS:.2g} ms. "
+    "The last two are what you saw in real time: the speed on this machine, and the share of passes that were late, which "
+    "took longer than stated. `server-side` drafts on the server in turn with passes, `overlapped` during them; "
+    "`outrider` on this machine too."
 )
 
 

@@ -160,9 +160,9 @@ async def _answer_all(
 
 
 CAPTION = (
-    f"The first columns are computed on a virtual clock, in which {IN_WORDS} and on the server {SERVER_LEVEL_MS:.2g} ms. "
-    "The last two are what you saw in real time: the speed on this machine, and the share of passes that were late, which "
-    "took longer than stated. `server-side` drafts on the server in turn with passes, `overlapped` during them; "
+    f"The first columns are computed on a virtual clock, in which {IN_WORDS} and on the server {SERVER_LEVEL_MS:.2g} "
+    "ms. The last two are what you saw in real time: the speed on this machine, and the share of passes that were late,"
+    " which took longer than stated. `server-side` drafts on the server in turn with passes, `overlapped` during them; "
     "`outrider` on this machine too."
 )
 

@@ -157,7 +157,7 @@ async def test_state_is_not_waited_for_without_end(monkeypatch, server):
     answer = await ask(router(stream, StatefulDrafter(target), dial=dial, patience=1000.0))
     assert answer.provisional == decoded(PROMPT.tokens, 12)
     assert "the draft model wrote without" in answer.note
-    assert "too slow" in answer.note
+    assert "too late" in answer.note
 
 
 async def test_a_stream_that_breaks_is_made_anew_until_all_state_has_come():

@@ -26,7 +26,7 @@ PASSES = [*map(random_segments, range(4)), sharing_segments()]
 
 
 @pytest.mark.parametrize(
-    ("shortest_piece", "most_places"),
+    ("shortest_piece", "most_results"),
     [(256, 8_192), (16, 8_192), (16, 1)],
     ids=["whole", "cut", "a launch for each range of a row"],
 )

@@ -41,7 +41,7 @@ def test_no_answer_depends_on_what_is_beside_it(tmp_path: Path, family: str) -> 
     assert [len(answer) for answer in expected] == list(ROOMS)
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("index", range(4))
 def test_the_others_go_on_when_one_ends(tmp_path: Path, index: int) -> None:
     target = load(tmp_path, "llama")
     # Whatever this row says second ends all answers now.

@@ -13,7 +13,7 @@ PROMPT = [*range(40, 140)]  # more than a prefix cache takes at least
 LEVEL = 0.002
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("index", [0, 1, 2, 3, 7])
 def test_every_place_begins_with_another_prompt_and_asks_all(index):
     prompts = [[1], [2], [3]]
     assert rotated(prompts, index)[0] == prompts[index % 3]

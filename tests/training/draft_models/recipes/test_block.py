@@ -83,10 +83,10 @@ def _tapped(target, ids, taps):
 
 
 @pytest.mark.parametrize("uncorrected", [False, True])
-def test_losses_and_gradients_are_those_of_all_places_at_once(target, monkeypatch, uncorrected):
+def test_losses_and_gradients_are_those_of_all_positions_at_once(target, monkeypatch, uncorrected):
     recipe, batch = build(target, length=LENGTH, size=2.0, uncorrected=uncorrected), random_batch(target)
     torch.nn.init.normal_(recipe.draft.correct.weight, std=0.3)
-    monkeypatch.setattr(divergence, "_PLACES", 7)
+    monkeypatch.setattr(divergence, "_POSITIONS", 7)
     bounded = losses_and_gradients(recipe, target, batch)
     monkeypatch.setattr(block, "divergences", plain_divergences)
     torch.testing.assert_close(bounded, losses_and_gradients(recipe, target, batch), rtol=1e-4, atol=1e-6)

@@ -69,9 +69,9 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
     assert float(parts.metrics["kl"]) == pytest.approx(expected, rel=5e-3)
 
 
-def test_losses_and_gradients_are_those_of_all_places_at_once(target, monkeypatch):
+def test_losses_and_gradients_are_those_of_all_positions_at_once(target, monkeypatch):
     recipe, batch = build(target, length=LENGTH, size=4.0), random_batch(target)
-    monkeypatch.setattr(divergence, "_PLACES", 7)
+    monkeypatch.setattr(divergence, "_POSITIONS", 7)
     bounded = losses_and_gradients(recipe, target, batch)
     monkeypatch.setattr(dflash, "divergences", plain_divergences)
     torch.testing.assert_close(bounded, losses_and_gradients(recipe, target, batch), rtol=1e-4, atol=1e-6)

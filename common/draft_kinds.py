@@ -70,7 +70,7 @@ DRAFT_KINDS: Mapping[str, DraftKind] = {
         ),
         DraftKind(
             "dflash",
-            "a DFlash draft: one forward over a block of masked positions, with the target's states in every layer",
+            "a DFlash draft: one forward over masked positions, with the target's hidden states in every layer",
             DraftParts.ON_TAIL,
             FUSED,
         ),

@@ -27,7 +27,7 @@ from server.options import (
     parse_target,
     split_cache_tokens,
 )
-from server.ranks.rank_info import find_rank
+from server.ranks.rank_info import find_rank_info
 
 _CACHE_TOKENS = 32768
 
@@ -188,7 +188,7 @@ class TargetsFlags:
             self.quantize,
             self.batch_invariant,
             self.cuda_graphs,
-            find_rank(self.tensor_parallel, os.environ),
+            find_rank_info(self.tensor_parallel, os.environ),
         )
 
 

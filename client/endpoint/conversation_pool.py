@@ -14,7 +14,7 @@ from client.endpoint.faults import busy
 from common.protocol.prefix import common_prefix
 
 _IDLE_S = 300.0
-"""After so long an idle conversation is closed, which frees its slot on the server."""
+"""After so long an idle conversation is closed, which frees its room on the server."""
 
 _RETRY_S = 5
 

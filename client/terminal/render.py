@@ -98,7 +98,7 @@ class LiveRenderer:
         self._console.file.flush()
 
     def replace(self, rendered: str) -> None:
-        """Puts whole lines instead of a finished answer, if all of it is still on the screen."""
+        """Puts whole lines in place of a finished answer, if all of it is still on the screen."""
         width, height = self._console.size
         self._console.file.write(self._screen.replaced(rendered, width, height))
         self._console.file.flush()

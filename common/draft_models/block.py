@@ -77,11 +77,12 @@ class BlockDraft(nn.Module):
         attention: Attention,
         keys_values: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
-        """All hidden states `[N, B, E]` of blocks whose anchors, at `positions [N]`, enter the trunk's last layer as
-        `read [N, E]`. `attention`: of `[N, H, B, D]` to that layer's `keys_values` of the tokens up to the anchors."""
+        """The hidden states `[N, B, E]` of all positions of blocks whose anchors, at `positions [N]`, enter the
+        trunk's last layer as `read [N, E]`. `attention`: of `[N, H, B, D]` to that layer's `keys_values` of the
+        tokens up to the anchors."""
         entering = torch.cat([read[:, None], self.masked(read)], dim=1)
-        behind = self.positions_behind(positions)
-        return self.among(self.trunk.last(entering, behind, attention, keys_values), behind)
+        within = self.block_positions(positions)
+        return self.among(self.trunk.last(entering, within, attention, keys_values), within)
 
     def masked(self, read: torch.Tensor) -> torch.Tensor:
         """What enters the trunk's last layer for all positions but the first, `[N, B - 1, E]`, from what enters for the
@@ -89,8 +90,8 @@ class BlockDraft(nn.Module):
         out: torch.Tensor = self.carry(read)[:, None] + self.masks
         return out
 
-    def positions_behind(self, anchors: torch.Tensor) -> torch.Tensor:
-        """`[N, B]`: the positions behind `anchors [N]`."""
+    def block_positions(self, anchors: torch.Tensor) -> torch.Tensor:
+        """`[N, B]`: the positions of blocks, from `anchors [N]` on."""
         return anchors[:, None] + torch.arange(self.config.length, device=anchors.device)
 
     def among(self, seen: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

@@ -71,7 +71,7 @@ class TandemDraft(nn.Module):
 
     def forward(self, embedded: torch.Tensor, positions: torch.Tensor, attention: Sequence[Attention]) -> torch.Tensor:
         """What the target's head reads, `[B, T, E]`, of tokens' embeddings at `positions [B, T]`. `attention`: each
-        layer's, which puts received keys and values instead of its own."""
+        layer's, which uses received keys and values instead of its own."""
         *others, last = attention
         out: torch.Tensor = self.norm(self.last(self.read(embedded, positions, others), positions, last))
         return out

@@ -49,7 +49,7 @@ class BlockNetwork(TandemNetwork):
     @torch.inference_mode()
     def forward_ahead(self, segment: Segment, wanted: int, start: int, lead: Path) -> tuple[torch.Tensor, Block]:
         draft, level = self._draft, self.level(segment)
-        positions = draft.positions_behind(level.positions[:, wanted])
+        positions = draft.block_positions(level.positions[:, wanted])
         # They see what the anchor sees, the anchor included, and not each other.
         slots = torch.tensor(path_slots(segment, int(segment.wanted[wanted])), device=self._like.device)
         seen = self._layers[-1].read(slots)

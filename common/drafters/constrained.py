@@ -17,13 +17,13 @@ def allowed_proposals(view: TreeView, proposals: Sequence[Proposal]) -> list[Pro
         return list(proposals)
     answers = _answers(view)
     kept: list[Proposal] = []
-    kept_ids: dict[int, int] = {}
+    new_ids: dict[int, int] = {}
     for index, proposal in enumerate(proposals, start=1):
-        parent = kept_ids.get(proposal.parent) if proposal.parent < 0 else proposal.parent
+        parent = new_ids.get(proposal.parent) if proposal.parent < 0 else proposal.parent
         if parent is None or not constraint.allowed(answers[proposal.parent])[proposal.token]:
             continue
         kept.append(replace(proposal, parent=parent))
-        kept_ids[-index] = -len(kept)
+        new_ids[-index] = -len(kept)
         answers[-index] = (*answers[proposal.parent], proposal.token)
     return kept
 

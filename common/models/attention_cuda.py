@@ -67,7 +67,7 @@ def over_launch(
     values_KSV: torch.Tensor,
     scoring: Scoring,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`[K, F, N, V]` and `[K, F, N]` of the rows in `launch.places_PN`: 0 and minus infinity for rows without a
+    """`[K, F, N, V]` and `[K, F, N]` of the rows in `launch.index_PN`: 0 and minus infinity for rows without a
     piece."""
     shared = query_KFND.shape[1]
     pieces, rows = launch.index_PN.shape

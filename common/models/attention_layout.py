@@ -212,15 +212,15 @@ def _pad(members: Sequence[GatheredSegment], plan: AttentionPlan) -> Group:
     if is_masked:
         context += -context % CONTEXT_MULTIPLE
     firsts = np.array([[member.segment.first_row] for member in members])
-    queries_n, news = np.arange(queries), np.array([[member.segment.new] for member in members])
-    rows = firsts + np.where(queries_n < news, queries_n, 0)
+    query_index, news = np.arange(queries), np.array([[member.segment.new] for member in members])
+    rows = firsts + np.where(query_index < news, query_index, 0)
     slots = np.empty((len(members), context), dtype=np.int64)
     for own, member in zip(slots, members, strict=True):
         length = len(member.entries)
         own[:length] = member.segment.context_slots[member.entries]
         own[length:] = own[length - 1]
     is_padded = bool((news < queries).any())
-    unpadded = np.flatnonzero(queries_n < news) if is_padded else None
+    unpadded = np.flatnonzero(query_index < news) if is_padded else None
     in_order = not is_padded and rows.size == plan.rows
     return Group(
         members=members,

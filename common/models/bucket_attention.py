@@ -121,8 +121,8 @@ def lay_out_bucket(
     for number, each in enumerate(gathered):
         first, new, length = each.segment.first_row, each.segment.new, len(each.entries)
         rows_BQ[number] = first
-        rows_BQ[number, :new] = queries_n = np.arange(first, first + new)
-        index_N[queries_n] = number * bucket.queries + np.arange(new)
+        rows_BQ[number, :new] = own_rows = np.arange(first, first + new)
+        index_N[own_rows] = number * bucket.queries + np.arange(new)
         slots_BC[number] = each.segment.context_slots[each.entries[0]]
         slots_BC[number, :length] = each.segment.context_slots[each.entries]
         each.mark_seen(seen_BQC[number])

@@ -165,7 +165,7 @@ def _common(one: "array[int]", other: "array[int]") -> int:
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter
-    return next(parsed for parsed in range(shorter) if one[parsed] != other[parsed])
+    return next(index for index in range(shorter) if one[index] != other[index])
 
 
 def _compile(vocabulary: "LLTokenizer", json_options: Mapping[str, Any], grammar: str, text: str) -> "LLMatcher":

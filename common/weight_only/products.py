@@ -105,7 +105,7 @@ def _integer_product(weight: QuantisedWeight, kept: torch.Tensor | None) -> Prod
 
 
 def _numbers(weight: QuantisedWeight, kept: torch.Tensor | None) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Places among the rows, and the int8 `[up to 16384, padded]` there."""
+    """Spans of the rows, and the int8 `[up to 16384, padded]` there."""
     count = len(weight) if kept is None else len(kept)
     for start in range(0, count, _INT8_ROWS_AT_ONCE):
         span = slice(start, min(start + _INT8_ROWS_AT_ONCE, count))

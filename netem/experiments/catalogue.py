@@ -84,7 +84,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "precision",
-            "Answers in bfloat16 and float16 against plain decoding through the same server, both kinds of passes.",
+            "Answers in bfloat16 and float16 against plain decoding through the same server, batch-invariant and fast.",
             "netem.experiments.precision",
             f"{_PLOTS}.exactness:precision",
             f"{_SPEED}.testbed:models",

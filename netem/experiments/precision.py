@@ -98,8 +98,8 @@ def choose_targets(names: Sequence[str]) -> Sequence[str]:
 
 
 def make_report(compared: Sequence[ComparedAnswers], faults: Sequence[str] = ()) -> Report:
-    batch_invariant = {mode.name for mode in MODES if mode.batch_invariant}
-    broken = [each for each in compared if each.mode in batch_invariant]
+    invariant_modes = {mode.name for mode in MODES if mode.batch_invariant}
+    broken = [each for each in compared if each.mode in invariant_modes]
     different, recomputed = (
         sum(each.different for each in broken),
         sum(each.recomputed_different for each in broken),

@@ -173,7 +173,7 @@ def _numbered(prompts: Sequence[Sequence[int]]) -> list[AskedPrompt]:
 def compare_answers(
     tested: TestedServer, index: int, condition: tuple[str, str, str], seed: int
 ) -> tuple[ComparedAnswers, list[str]]:
-    """The system at `place`, over its own prompts, and the faults of its answers. `condition`: target, dtype, mode."""
+    """The system at `index`, over its own prompts, and the faults of its answers. `condition`: target, dtype, mode."""
     system = tested.systems[index]
     prompts = tested.prompts[index :: len(tested.systems)]
     plain = _Asking(tested, None, prompts, seed)

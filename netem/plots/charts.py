@@ -134,7 +134,7 @@ def stacked_counts(
 
 
 def beside(index: int, count: int, share: float = 0.6) -> float:
-    """How far from the middle of its row the mark at a place is, where so many share it."""
+    """How far from the middle of its row the mark of number `index` is, where `count` share the row."""
     return share * ((index + 0.5) / count - 0.5)
 
 

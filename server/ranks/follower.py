@@ -18,7 +18,7 @@ from server.fault_isolation import describe_error
 from server.passes.target import load_target
 from server.ranks.commands import Beat, Load, Move, Read, Run, Serve, Stop, decode
 from server.ranks.group import Group, RanksBrokenError
-from server.ranks.rank_info import RankInfo, find_rank
+from server.ranks.rank_info import RankInfo, find_rank_info
 
 
 def follow(rank_info: RankInfo, device: str, store: str = "") -> NoReturn:
@@ -64,4 +64,4 @@ def _execute(group: Group) -> None:
 
 
 if __name__ == "__main__":
-    follow(find_rank(None, os.environ), *sys.argv[1:])
+    follow(find_rank_info(None, os.environ), *sys.argv[1:])

@@ -24,14 +24,14 @@ class RankInfo:
 ALONE = RankInfo()
 
 
-def find_rank(asked: int | None, environment: Mapping[str, str]) -> RankInfo:
-    """By --tensor-parallel, `asked`, or by torchrun. Raises MisuseError where they contradict each other."""
+def find_rank_info(tensor_parallel: int | None, environment: Mapping[str, str]) -> RankInfo:
+    """By --tensor-parallel, or by torchrun. Raises MisuseError where they contradict each other."""
     if RANK not in environment or RANKS not in environment:
-        return RankInfo(ranks=asked or 1, local=asked or 1)
+        return RankInfo(ranks=tensor_parallel or 1, local=tensor_parallel or 1)
     ranks = int(environment[RANKS])
-    if asked is not None and asked != ranks:
+    if tensor_parallel is not None and tensor_parallel != ranks:
         raise MisuseError(
-            f"torchrun started {counted(ranks, 'process')}, but --tensor-parallel says {asked}; leave out "
+            f"torchrun started {counted(ranks, 'process')}, but --tensor-parallel says {tensor_parallel}; leave out "
             "--tensor-parallel"
         )
     return RankInfo(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)

@@ -66,30 +66,27 @@ def byte_tokens():
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
 
 
-def in_pieces(tokenizer, tokens, chance):
+def in_pieces(tokenizer, tokens, rng):
     text, start, shown = IncrementalText(tokenizer, ()), 0, ""
     while start < len(tokens):
-        end = start + chance.randint(1, 5)
+        end = start + rng.randint(1, 5)
         shown += text.commit(tokens[start:end])
         start = end
     return shown + text.flush()
 
 
-def garbage(chance, others):
+def garbage(rng, others):
     """Text, bytes that are none, and other tokens, as a model that was cut off in mid-character makes them."""
     text = "\N{FOX FACE}\u3042\u0938\u00e9a".encode()
-    return [
-        1 + chance.choice(text) if chance.random() < 0.8 else chance.choice(others)
-        for _ in range(chance.randint(1, 40))
-    ]
+    return [1 + rng.choice(text) if rng.random() < 0.8 else rng.choice(others) for _ in range(rng.randint(1, 40))]
 
 
 def test_bytes_that_are_no_text_come_out_the_same_in_whatever_pieces(tokenizer, byte_tokens):
     for case in range(300):
-        chance = random.Random(case)
+        rng = random.Random(case)
         for each, others in ((byte_tokens, (257, 258, 259)), (tokenizer, range(2, 280))):
-            tokens = garbage(chance, others)
-            assert in_pieces(each, tokens, chance) == answer_text(each, (), tokens)
+            tokens = garbage(rng, others)
+            assert in_pieces(each, tokens, rng) == answer_text(each, (), tokens)
 
 
 def test_a_byte_that_is_no_text_breaks_nothing_beside_it(byte_tokens):

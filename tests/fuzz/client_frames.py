@@ -48,12 +48,12 @@ def opening(view: ClientView, rng: Random) -> pb.ClientFrame:
 
 
 def client_frame(view: ClientView, rng: Random) -> pb.ClientFrame:
-    chance = rng.random()
-    if chance < 0.0005:
+    drawn = rng.random()
+    if drawn < 0.0005:
         return rng.choice(_GIANTS)(view, rng)
-    if view.finished and chance < 0.5:
+    if view.finished and drawn < 0.5:
         return _extend(view, rng)
-    return next(make for share, make in _KINDS if chance < share)(view, rng)
+    return next(make for share, make in _KINDS if drawn < share)(view, rng)
 
 
 def _open(view: ClientView, rng: Random) -> pb.ClientFrame:

@@ -105,14 +105,14 @@ class ClientHarness:
 
     def _act(self) -> None:
         """What the client does between two frames."""
-        chance, session = self._rng.random(), self._session
+        drawn, session = self._rng.random(), self._session
         if session.state in (ClientState.FINISHED, ClientState.PARKED):
             if session.turn == _TURNS:
                 self._begin()
                 return
             kept = session.tree.tokens[: self._rng.randrange(len(session.tree.tokens) + 1)][:350]
             self._begin_turn([*kept, *self._rng.choices(range(VOCAB), k=3)])
-        elif chance < 0.5:
+        elif drawn < 0.5:
             step = self._loop.begin_step()
             if step is not None:
                 places = [0, *(node.id for node in step.view.nodes)]
@@ -122,9 +122,9 @@ class ClientHarness:
                     for _ in range(count)
                 ]
                 self._send(self._loop.drafted(step, proposals))
-        elif chance < 0.51:
+        elif drawn < 0.51:
             self._send(self._loop.cancel())
-        elif chance < 0.52:
+        elif drawn < 0.52:
             self._watch.tick(self._now)
             self._watch.probed(self._now)
 

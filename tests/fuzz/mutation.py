@@ -49,10 +49,10 @@ _VARINTS = (b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\x80\x80\x80\x80\x
 
 def number(rng: Random, near: int, top: int = U32) -> int:
     """Usually `near`, sometimes a number next to it, rarely any other."""
-    chance = rng.random()
-    if chance < 0.95:
-        return min(top, max(0, near + (0 if chance < 0.87 else rng.choice((-2, -1, 1, 2)))))
-    return min(top, rng.choice(NUMBERS if top <= U32 else LONG_NUMBERS)) if chance < 0.99 else rng.randrange(top + 1)
+    drawn = rng.random()
+    if drawn < 0.95:
+        return min(top, max(0, near + (0 if drawn < 0.87 else rng.choice((-2, -1, 1, 2)))))
+    return min(top, rng.choice(NUMBERS if top <= U32 else LONG_NUMBERS)) if drawn < 0.99 else rng.randrange(top + 1)
 
 
 def damaged(data: bytes, rng: Random, other: bytes) -> bytes:
@@ -118,16 +118,16 @@ def distorted(message: Message, rng: Random) -> Message:
 
 def _distort_list(message: Message, field: FieldDescriptor, rng: Random) -> None:
     listed: Any = getattr(message, field.name)
-    chance = rng.random()
-    if chance < 0.3 and len(listed):
+    drawn = rng.random()
+    if drawn < 0.3 and len(listed):
         del listed[rng.randrange(len(listed)) :]
-    elif chance < 0.5:
+    elif drawn < 0.5:
         listed.extend(list(listed)[:200])
     elif field.message_type is not None:
         part = listed.add()
         for _ in range(rng.randrange(3)):
             distorted(part, rng)
-    elif chance < 0.8 and len(listed):
+    elif drawn < 0.8 and len(listed):
         listed[rng.randrange(len(listed))] = _value(field, rng)
     else:
         listed.extend([_value(field, rng)] * rng.choice((1, 1, 2, 20, 600)))
@@ -168,16 +168,16 @@ class Mutator:
         self._other = b""
 
     def __call__(self, frame: Message, rng: Random) -> "FuzzedFrame":
-        chance = rng.random()
-        if 0.5 < chance < 0.75:
+        drawn = rng.random()
+        if 0.5 < drawn < 0.75:
             distorted(frame, rng)
         data = frame.SerializeToString()
-        if chance > 0.95:
+        if drawn > 0.95:
             data = rng.randbytes(rng.choice((0, 1, 2, 5, 20, 100, 1000)))
-        elif chance > 0.75:
+        elif drawn > 0.75:
             data = damaged(data, rng, self._other)
         self._other = data[:1000]
-        return FuzzedFrame(data, mutated=chance > 0.5)
+        return FuzzedFrame(data, mutated=drawn > 0.5)
 
 
 class FuzzedFrame(NamedTuple):

@@ -35,15 +35,15 @@ class PayloadHarness:
         self._other = b""
 
     def frame(self, rng: Random) -> FuzzedFrame:
-        kind, chance = rng.randrange(len(_KINDS)), rng.random()
+        kind, drawn = rng.randrange(len(_KINDS)), rng.random()
         payload = _PAYLOADS[kind]
-        if chance < 0.7:
+        if drawn < 0.7:
             payload = damaged(payload, rng, self._other)
-        elif chance < 0.8:
+        elif drawn < 0.8:
             payload = rng.choice(_PAYLOADS)
-        elif chance < 0.95:
+        elif drawn < 0.95:
             payload = rng.randbytes(rng.choice((0, 1, 2, 10, 100, 1000)))
-        elif chance < 0.96:
+        elif drawn < 0.96:
             payload = rng.choice(_BOMBS)
         self._other = payload[:200]
         return FuzzedFrame(bytes((kind,)) + payload, mutated=payload is not _PAYLOADS[kind])

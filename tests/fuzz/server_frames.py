@@ -32,10 +32,10 @@ def server_frame(session: ClientSession, vocab_size: int, rng: Random) -> pb.Ser
     """`session` is the client's own; it has begun."""
     if session.state is ClientState.OPENING and rng.random() < 0.7:
         return pb.ServerFrame(opened=pb.Opened(session=session.id))
-    chance = rng.random()
-    if chance < 0.0005:
+    drawn = rng.random()
+    if drawn < 0.0005:
         return rng.choice(_GIANTS)(session, vocab_size, rng)
-    return next(make for share, make in _KINDS if chance < share)(session, vocab_size, rng)
+    return next(make for share, make in _KINDS if drawn < share)(session, vocab_size, rng)
 
 
 def _opened(session: ClientSession, vocab_size: int, rng: Random) -> pb.ServerFrame:

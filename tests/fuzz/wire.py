@@ -142,10 +142,10 @@ async def _send_malformed(address: str, frames: int, rng: Random, report: WireRe
         async def send(seed: int) -> None:
             own = Random(seed)
             while report.frames < end:
-                chance = own.random()
-                if chance < 0.03:
+                drawn = own.random()
+                if drawn < 0.03:
                     await _call(channel, own, report)
-                elif chance < 0.05:
+                elif drawn < 0.05:
                     await asyncio.to_thread(_send_raw_bytes, address, own, report)
                 else:
                     view = ClientView(

@@ -38,7 +38,7 @@ def guessing(vocab: int, seed: int = 0) -> Proposer:
     def propose(view: TreeView) -> list[Proposal]:
         if len(view.nodes) > 40:
             return []
-        places = [0, *(node.id for node in view.nodes)]
-        return [Proposal(rng.choice(places), rng.randrange(vocab), -rng.random()) for _ in range(4)]
+        parents = [0, *(node.id for node in view.nodes)]
+        return [Proposal(rng.choice(parents), rng.randrange(vocab), -rng.random()) for _ in range(4)]
 
     return propose

@@ -224,7 +224,7 @@ def compile_layers(model: LlamaForCausalLM) -> None:
 
 
 def learned_logits(model: LlamaForCausalLM, batch: ConversationBatch) -> torch.Tensor:
-    """Float32 logits [learned places, vocabulary]; other places never reach the output layer."""
+    """Float32 logits [learned positions, vocabulary]; other positions never reach the output layer."""
     body: Any = model.model
     hidden: torch.Tensor = body(input_ids=batch.ids, use_cache=False).last_hidden_state
     logits: torch.Tensor = model.lm_head(hidden[batch.learn])

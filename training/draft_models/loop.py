@@ -177,8 +177,8 @@ class Trainer:
         """One step of the optimiser. Returns loss and metrics as scalars on the device, means over its batches.
 
         A batch weighs as its learned positions among those of the step in all processes, so that a loss that is a mean
-        over them has the gradient of one batch of all. Where parts of a loss are means over other places, such as those
-        of Medusa's later heads, each part is weighed by the learned positions too, which comes close.
+        over them has the gradient of one batch of all. Where parts of a loss are means over other positions, such as
+        those of Medusa's later heads, each part is weighed by the learned positions too, which comes close.
         """
         settings, workers = self.settings, self.workers
         first = moment.step * settings.accumulate

@@ -25,7 +25,7 @@ Logps = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The candidates of one position of an answer. taken: the place of the target's token among them; None where it is
+    """The candidates of one position of an answer. taken: the index of the target's token among them; None where it is
     not one of them."""
 
     logps: Logps
@@ -61,7 +61,7 @@ class Recording:
     def coverage(self, candidates: int) -> float:
         """The share of tokens that were among so many of the likeliest candidates."""
         taken = [offer.taken for answer in self.answers for offer in answer.offers]
-        return fmean(index is not None and index < candidates for index in taken)
+        return fmean(each is not None and each < candidates for each in taken)
 
     def as_dict(self) -> dict[str, float]:
         return {

@@ -77,7 +77,7 @@ SHAPES: dict[str, Expansion | None] = {
 
 @dataclass(frozen=True)
 class RankCounts:
-    """counts: [TOKENS, ranks], how often a token of each rank came at each place of an answer. passes: of each
+    """counts: [TOKENS, ranks], how often a token of each rank came at each position of an answer. passes: of each
     answer. faults: of answers that cannot be counted, such as those whose drafter failed."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((TOKENS, len(CHANCES)), np.int64))

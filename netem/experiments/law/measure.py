@@ -141,7 +141,7 @@ def make_report(rows: Sequence[ConditionResult]) -> Report:
 
 
 def _shares(counted: RankCounts) -> list[float]:
-    """The share of answers with the likeliest token, at each place."""
+    """The share of answers with the likeliest token, at each position."""
     return [count / len(counted.passes) for count in counted.counts[:, 0].tolist()]
 
 

@@ -18,7 +18,7 @@ from common.drafters.ranking import GumbelRanking, Ranked, Ranking, SampledRanki
 from common.protocol.messages import Draw
 from common.protocol.views import Proposal, TreeView
 
-PLACES = ("first", "second", "later")
+ORDERS = ("first", "second", "later")
 
 _STEPS = 50  # of Newton's method, which needs about ten
 
@@ -29,11 +29,11 @@ Pairs = list[tuple[float, bool]]
 @dataclass
 class OfferOutcomes:
     """candidates: log-probabilities that a drafter gave to candidates ranked with noise. drawn: log-odds of the share
-    with which a sibling was drawn, by its place among siblings. trusts: the weights of the noise at the end of each
+    with which a sibling was drawn, by its order among siblings. trusts: the weights of the noise at the end of each
     answer."""
 
     candidates: Pairs = field(default_factory=list)
-    drawn: dict[str, Pairs] = field(default_factory=lambda: {order: [] for order in PLACES})
+    drawn: dict[str, Pairs] = field(default_factory=lambda: {order: [] for order in ORDERS})
     trusts: list[tuple[float, float]] = field(default_factory=list)
 
 
@@ -116,9 +116,9 @@ def _compare_group(group: Sequence[Proposal], token: int, outcomes: Mapping[str,
     draw = group[0].draw
     assert draw is not None
     left = dict(zip(draw.tokens, draw.weights, strict=True))
-    for order, proposal in enumerate(group):
+    for index, proposal in enumerate(group):
         share = left[proposal.token] / sum(left.values())
-        outcomes[PLACES[min(order, len(PLACES) - 1)]].append((log_odds(share), proposal.token == token))
+        outcomes[ORDERS[min(index, len(ORDERS) - 1)]].append((log_odds(share), proposal.token == token))
         if proposal.token == token:
             return
         del left[proposal.token]

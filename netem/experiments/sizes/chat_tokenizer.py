@@ -65,7 +65,7 @@ _QWEN3_TEMPLATE = """{%- if messages[0].role == 'system' %}
 
 @dataclass(frozen=True, slots=True)
 class ChatForm:
-    """What a family's tokenizers share. special: its tokens by their places among the special ones, which come last.
+    """What a family's tokenizers share. special: its tokens by their indices among the special ones, which come last.
     begin: the token before every text, if any; end: the one that ends an answer; padded: rows of the model's vocabulary
     without a token."""
 
@@ -114,8 +114,8 @@ def make_tokenizer(form: ChatForm, vocabulary: int) -> PreTrainedTokenizerFast:
     backend = Tokenizer(BPE({token: token_id for token_id, token in enumerate(tokens)}, merges))
     backend.pre_tokenizer = ByteLevel(add_prefix_space=False)
     backend.decoder = ByteLevelDecoder()
-    named = {token_id: name for name, token_id in form.special.items()}
-    backend.add_special_tokens([named.get(token_id, f"<|reserved_{token_id}|>") for token_id in range(form.specials)])
+    named = {index: name for name, index in form.special.items()}
+    backend.add_special_tokens([named.get(index, f"<|reserved_{index}|>") for index in range(form.specials)])
     make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
     return make(
         tokenizer_object=backend,

@@ -63,7 +63,7 @@ class RealSystem:
 
 
 def rotated(prompts: Sequence[Sequence[int]], index: int) -> list[Sequence[int]]:
-    """All prompts, rotated by `place`, which may exceed their number."""
+    """All prompts, rotated by `index`, which may exceed their number."""
     first = index % len(prompts)
     return [*prompts[first:], *prompts[:first]]
 

@@ -18,10 +18,10 @@ PASS = 0.03
 
 
 def fitted(levels, fixed, per_node, noise=0.0, seed=0):
-    chance, cost = random.Random(seed), LevelCost()
+    rng, cost = random.Random(seed), LevelCost()
     for _ in range(levels):
-        nodes = chance.randint(1, 16)
-        cost.observe(nodes, (fixed + per_node * nodes) * (1 + noise * chance.uniform(-1, 1)))
+        nodes = rng.randint(1, 16)
+        cost.observe(nodes, (fixed + per_node * nodes) * (1 + noise * rng.uniform(-1, 1)))
     return cost
 
 
@@ -134,7 +134,7 @@ class Journey:
     queue: float = 0.0  # seconds, that the newest node waits
     arrivals: deque = field(default_factory=deque)
     commits: deque = field(default_factory=deque)
-    chance: random.Random = field(default_factory=lambda: random.Random(1))
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
 
     def run(self, seconds: float) -> float:
         """The number of nodes sent per second."""
@@ -142,7 +142,7 @@ class Journey:
         next_pass = self.now + PASS
         while self.now < until:
             expansion = self.controller.expansion
-            worthy = round(0.2 / expansion.least_probability * self.chance.uniform(0.5, 1.0))
+            worthy = round(0.2 / expansion.least_probability * self.rng.uniform(0.5, 1.0))
             nodes = max(1, min(expansion.breadth, worthy))
             took = self.fixed + self.per_node * nodes
             self.now += took

@@ -82,13 +82,13 @@ class Quoting:
         return [Proposal(0, view.tokens[self._start + self._quoted - 1], -0.1)]
 
 
-def canary(chance: random.Random) -> str:
-    return "".join(chance.choices(string.ascii_letters + string.digits, k=24))
+def canary(rng: random.Random) -> str:
+    return "".join(rng.choices(string.ascii_letters + string.digits, k=24))
 
 
-def safe_text(chance: random.Random) -> str:
+def safe_text(rng: random.Random) -> str:
     words = ["the", "quick", "fox", "naïve", "日本語", "\n", "a model", "rides?"]
-    return " ".join(chance.choices(words, k=chance.randint(0, 30))) + chance.choice(["", " ", ": "])
+    return " ".join(rng.choices(words, k=rng.randint(0, 30))) + rng.choice(["", " ", ": "])
 
 
 def wired(tokenizer, text: str) -> bytes:
@@ -137,14 +137,14 @@ async def answered(client: Client, drafter: Drafter, messages: list[dict[str, st
 
 
 async def test_of_many_prompts_exactly_what_is_safe_goes_up(tap, cache):
-    chance, canaries, safes = random.Random(1), [], []
+    rng, canaries, safes = random.Random(1), [], []
     access = Access(parse_address(tap.address))
     template = "<|turn|>user\n{}"
     async with client_for(access, CHOICE, cache, download_bar) as client:
         tokenizer, drafter = client.tokenizer, client.load_drafter()
         for _ in range(PROMPTS):
-            safe, secret, follow_up = safe_text(chance), canary(chance), canary(chance)
-            content = f"{safe}{BEGIN}{secret}{END} then {safe_text(chance)}{BEGIN}{END} {follow_up}"
+            safe, secret, follow_up = safe_text(rng), canary(rng), canary(rng)
+            content = f"{safe}{BEGIN}{secret}{END} then {safe_text(rng)}{BEGIN}{END} {follow_up}"
             first, second = await answered(client, drafter, [{"role": "user", "content": content}])
             assert secret in first
             assert secret in second
@@ -210,8 +210,8 @@ def test_an_answer_to_a_plain_prompt_says_that_it_is_not_private(monkeypatch, ca
 
 
 def test_a_chat_is_private_from_its_first_span_on(monkeypatch, capsys, tap, cache, server):
-    chance = random.Random(4)
-    secret, later = canary(chance), canary(chance)
+    rng = random.Random(4)
+    secret, later = canary(rng), canary(rng)
     typed = f"hello\nmy name is {BEGIN}{secret}{END}, hear?\nand {later}\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     arguments = ["--server", tap.address, "--cache-dir", str(cache), "--max-new-tokens", "8"]

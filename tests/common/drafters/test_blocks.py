@@ -41,7 +41,7 @@ def likeliest(sampling):
     return ranking_for(TreeView(TOKENS, (), "typical", sampling), 2, None, NoiseTrust())
 
 
-def test_a_node_has_the_place_of_the_block_that_begins_nearest_above_it_as_far_as_it_reaches():
+def test_a_node_has_the_position_of_the_block_that_begins_nearest_above_it_as_far_as_it_reaches():
     first, below = block(), block(lead=(5,))
     paths = {0: (), 1: (4,), 2: (4, 4), 3: (4, 4, 4), 4: (5,), 5: (5, 4, 4), 6: (5, 4, 4, 4)}
     found = holding(first, below).positions(TOKENS, paths)

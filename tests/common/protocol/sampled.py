@@ -61,13 +61,13 @@ class GroupDrafter:
     kind = "groups"
     state = None
 
-    def __init__(self, offers: Offers, chance: random.Random):
+    def __init__(self, offers: Offers, rng: random.Random):
         self.expansion = Expansion()
-        self._offers, self._chance = offers, chance
+        self._offers, self._rng = offers, rng
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         offers = {id_: self._offers((*view.tokens, *path)) for id_, path in view.paths.items()}
-        return choose_groups(view, offers, self.expansion, self._chance)
+        return choose_groups(view, offers, self.expansion, self._rng)
 
 
 class Drawing(Joined):

@@ -40,15 +40,15 @@ def test_memory_is_limited_beyond_what_is_taken_already(part, is_there):
     assert MEMORY_BYTES < 2**27
 
 
-def test_more_answers_than_places_are_followed_all_the_same():
+def test_more_answers_than_are_kept_are_followed_all_the_same():
     vocabulary = LLTokenizer(definition_of(TOKENIZER), n_vocab=VOCABULARY, eos_token=[END])
     compile_ = partial(constraint_program._compile, vocabulary, {}, "regex", "(yes|no|perhaps)( [0-9]{1,3}){0,3}")
-    chance, answers = random.Random(4), Answers(compile_(), compile_, VOCABULARY, [END])
+    rng, answers = random.Random(4), Answers(compile_(), compile_, VOCABULARY, [END])
     texts = ["", "yes", "no 1", "no 12 3", "perhaps 100 2", "never"]
     asked = [array("i", TOKENIZER(text, add_special_tokens=False)["input_ids"]) for text in texts]
     alone = [Answers(compile_(), compile_, VOCABULARY, [END]).allowed(0, answer) for answer in asked]
     assert len(set(alone)) > 3
     for _ in range(10 * constraint_program._MOST_PARSED):
-        which = chance.randrange(len(asked))
-        assert answers.allowed(chance.randrange(2 * constraint_program._MOST_PARSED), asked[which]) == alone[which]
+        which = rng.randrange(len(asked))
+        assert answers.allowed(rng.randrange(2 * constraint_program._MOST_PARSED), asked[which]) == alone[which]
     assert len(answers._parsed) == constraint_program._MOST_PARSED

@@ -69,13 +69,13 @@ MATCHES: dict[str, Any] = {
 }
 
 
-def walk(constraint, chance: random.Random, most: int = 120) -> list[int]:
+def walk(constraint, rng: random.Random, most: int = 120) -> list[int]:
     """A random answer that the constraint allows, up to an end token or `most` tokens."""
     answer: list[int] = []
     while len(answer) < most and (not answer or answer[-1] != END):
         allowed = np.flatnonzero(constraint.allowed(answer))
         # Short tokens rarely close anything: the end is preferred where it may come.
-        answer.append(END if END in allowed and chance.random() < 0.5 else int(chance.choice(allowed)))
+        answer.append(END if END in allowed and rng.random() < 0.5 else int(rng.choice(allowed)))
     return answer
 
 
@@ -97,14 +97,14 @@ _SHARED = Grammars(TOKENIZER, VOCABULARY, {END})
 def test_allowed_tokens_depend_on_the_answer_alone(seed):
     """Asked for prefixes of several answers in any order, forward and back, as walks, drafters and resumed sessions
     ask."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     used = _SHARED(CONSTRAINTS["person"])
-    answers = [walk(_SHARED(CONSTRAINTS["person"]), chance) for _ in range(2)]
+    answers = [walk(_SHARED(CONSTRAINTS["person"]), rng) for _ in range(2)]
     for _ in range(12):
-        answer = chance.choice(answers)
-        prefix = answer[: chance.randint(0, len(answer))]
-        if chance.random() < 0.2:
-            prefix = [*prefix, chance.randrange(VOCABULARY)]
+        answer = rng.choice(answers)
+        prefix = answer[: rng.randint(0, len(answer))]
+        if rng.random() < 0.2:
+            prefix = [*prefix, rng.randrange(VOCABULARY)]
         fresh = _SHARED(CONSTRAINTS["person"])
         assert np.array_equal(used.allowed(prefix), fresh.allowed(prefix))
 

@@ -43,7 +43,7 @@ class Case:
     """A random tree whose nodes mostly follow the target, and the target's logits behind every path."""
 
     def __init__(self, seed: int, rule: str, sampling: Sampling, nodes: int = 10):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         self.sampling = sampling
         self._salt = seed
         tree = TokenTree(PROMPT)
@@ -51,13 +51,13 @@ class Case:
         paths: dict[int, tuple[int, ...]] = {0: ()}
         childless = [0]
         while tree.last_id < nodes:
-            parent = childless.pop(chance.randrange(len(childless)))
-            width = chance.randint(1, 3)
+            parent = childless.pop(rng.randrange(len(childless)))
+            width = rng.randint(1, 3)
             likely = self.logits(paths[parent]).argsort(descending=True)[:4].tolist()
             draws = [None, *(Draw(tuple(likely), weights) for weights in ((9, 5, 2, 1), (3, 5, 4, 4)) if tree.grouped)]
-            group = chance.sample(likely, width)
+            group = rng.sample(likely, width)
             first = tree.last_id + 1
-            grown = [GrownNode(first + i, parent, token, -1.0, chance.choice(draws)) for i, token in enumerate(group)]
+            grown = [GrownNode(first + i, parent, token, -1.0, rng.choice(draws)) for i, token in enumerate(group)]
             tree.grow(len(PROMPT), grown)
             childless += [node.id for node in grown]
             paths |= {node.id: (*paths[parent], node.token) for node in grown}
@@ -146,7 +146,7 @@ def judged_slowly(case: Case) -> list[int]:
     while True:
         position, used = len(PROMPT) + len(tokens), 0
 
-        def chance() -> float:
+        def uniform() -> float:
             nonlocal used
             used += 1
             return (random_bits(case.sampling.seed, 1, position, used - 1) + 0.5) / 2**52  # noqa: B023
@@ -160,13 +160,13 @@ def judged_slowly(case: Case) -> list[int]:
                 q = np.zeros(VOCABULARY)
                 q[list(draw.tokens)] = draw.weights
                 q *= untried / (q @ untried)
-            if chance() < min(1, p[token] / q[token]):
+            if uniform() < min(1, p[token] / q[token]):
                 break
             untried[token] = 0
             p = np.maximum(p - q, 0) * untried
             p /= p.sum()
         else:
-            threshold = chance()
+            threshold = uniform()
             return [*tokens, int((np.cumsum(p) / p.sum() > threshold).argmax())]
         tokens.append(token)
         row = child

@@ -39,10 +39,10 @@ def test_other_draft_state_is_a_fault() -> None:
     assert report.faults[0].startswith("draft state differs by 0.00025")
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_draft_state_that_is_no_number_is_a_fault(index: int) -> None:
+@pytest.mark.parametrize("broken_depth", [0, 1])
+def test_draft_state_that_is_no_number_is_a_fault(broken_depth: int) -> None:
     states = {f"moa, N = {depth}, lsa": torch.tensor([[1.0, -4.0]]) for depth in (0, 1)}
-    broken = states | {f"moa, N = {index}, lsa": torch.tensor([[1.0, torch.nan]])}
+    broken = states | {f"moa, N = {broken_depth}, lsa": torch.tensor([[1.0, torch.nan]])}
     report = make_report(replace(ONE, states=states), replace(ONE, states=broken))
     assert report.faults == ["draft state differs by nan of its largest number"]
 

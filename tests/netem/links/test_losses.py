@@ -35,11 +35,11 @@ def test_the_seed_and_the_way_decide_the_draws() -> None:
     assert verdicts(lossy, 0, way="down") != verdicts(lossy, 0)
 
 
-@pytest.mark.parametrize("chance", [0.001, 0.063, 0.5])
-def test_the_share_of_lost_packets_is_the_chance(chance: float) -> None:
-    loss = RandomLoss(chance, random.Random(1))
+@pytest.mark.parametrize("probability", [0.001, 0.063, 0.5])
+def test_the_share_of_lost_packets_is_the_probability(probability: float) -> None:
+    loss = RandomLoss(probability, random.Random(1))
     lost = sum(loss.takes() for _ in range(200_000))
-    assert lost / 200_000 == pytest.approx(chance, rel=0.1)
+    assert lost / 200_000 == pytest.approx(probability, rel=0.1)
 
 
 def test_one_loss_says_nothing_of_the_next() -> None:

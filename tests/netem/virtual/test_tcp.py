@@ -119,16 +119,16 @@ class Counting:
 
 def played(profile: LinkProfile, seed: int) -> tuple[dict[str, list[tuple[int, float]]], dict[str, int], int]:
     """Messages both ways at random moments: what came when, how many were sent, and how many packets were lost."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     up, down = map(Counting, both_ways(profile))
 
     async def talk(*flows: Flow) -> dict[str, list[tuple[int, float]]]:
         came: dict[str, list[tuple[int, float]]] = {"up": [], "down": []}
         for _ in range(60):
-            way, flow = chance.choice(list(zip(came, flows, strict=True)))
-            flow.write(chance.randint(1, 6000), lambda way=way, index=sent[way]: came[way].append((index, now())))  # type: ignore[misc]
+            way, flow = rng.choice(list(zip(came, flows, strict=True)))
+            flow.write(rng.randint(1, 6000), lambda way=way, index=sent[way]: came[way].append((index, now())))  # type: ignore[misc]
             sent[way] += 1
-            await asyncio.sleep(chance.choice([0, 0.001, 0.1]))
+            await asyncio.sleep(rng.choice([0, 0.001, 0.1]))
         await asyncio.sleep(600)
         return came
 

@@ -29,8 +29,8 @@ def stepping(work: Work) -> Any:
     return 0.03 + 0.004 * (np.maximum(0, work.tokens - 40) // 25)
 
 
-def taken(chances, max_nodes=400, cost=flat):
-    return node_budgets(chances, [0] * len(chances), max_nodes, cost)
+def taken(probabilities, max_nodes=400, cost=flat):
+    return node_budgets(probabilities, [0] * len(probabilities), max_nodes, cost)
 
 
 sessions = st.lists(
@@ -53,20 +53,20 @@ def test_where_all_want_more_none_gets_more_than_twice_its_even_share():
     assert counts[0] == 89  # less than 100, which is twice the even share of 50
 
 
-@given(chances=sessions, max_nodes=st.integers(0, 120), cost=st.sampled_from([flat, rising, stepping]))
-def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(chances, max_nodes, cost):
-    counts = taken(chances, max_nodes, cost)
+@given(probabilities=sessions, max_nodes=st.integers(0, 120), cost=st.sampled_from([flat, rising, stepping]))
+def test_above_its_share_a_session_gets_only_what_the_others_do_not_want(probabilities, max_nodes, cost):
+    counts = taken(probabilities, max_nodes, cost)
     assert sum(counts) <= max_nodes
-    share = math.ceil(2 * max_nodes / (len(chances) + 1))
+    share = math.ceil(2 * max_nodes / (len(probabilities) + 1))
     for index, count in enumerate(counts):
-        assert 0 <= count <= len(chances[index])
-        wanted = sum(min(len(own), share) for other, own in enumerate(chances) if other != index)
+        assert 0 <= count <= len(probabilities[index])
+        wanted = sum(min(len(own), share) for other, own in enumerate(probabilities) if other != index)
         assert count <= max(share, max_nodes - wanted)
 
 
-@given(chances=sessions, max_nodes=st.integers(0, 600))
-def test_nodes_that_cost_nothing_are_all_taken(chances, max_nodes):
-    assert sum(taken(chances, max_nodes)) == min(max_nodes, sum(map(len, chances)))
+@given(probabilities=sessions, max_nodes=st.integers(0, 600))
+def test_nodes_that_cost_nothing_are_all_taken(probabilities, max_nodes):
+    assert sum(taken(probabilities, max_nodes)) == min(max_nodes, sum(map(len, probabilities)))
 
 
 @pytest.mark.parametrize("others", [1, 2, 7])
@@ -96,16 +96,16 @@ def test_nodes_beyond_a_sessions_share_do_not_raise_the_bar_for_others():
 def test_the_width_brings_most_tokens_a_second(seed, cost):
     """Compared with every possible width, over random nodes of all sessions; no share is a limit."""
     draws = random.Random(seed)
-    chances = [sorted((draws.random() ** 2 for _ in range(30)), reverse=True) for _ in range(8)]
-    counts = node_budgets(chances, [0] * 8, 8 * 60, cost)
+    probabilities = [sorted((draws.random() ** 2 for _ in range(30)), reverse=True) for _ in range(8)]
+    counts = node_budgets(probabilities, [0] * 8, 8 * 60, cost)
 
-    ranked = sorted((chance for own in chances for chance in own), reverse=True)
+    ranked = sorted((chance for own in probabilities for chance in own), reverse=True)
 
     def speed(width: int) -> float:
         return (8 + sum(ranked[:width])) / cost(PassWork(8 + width))
 
     width = sum(counts)
-    assert counts == [sum(chance in ranked[:width] for chance in own) for own in chances]
+    assert counts == [sum(chance in ranked[:width] for chance in own) for own in probabilities]
     widths = range(len(ranked) + 1)
     assert speed(width) == pytest.approx(max(speed(each) for each in [*widths[::8], len(ranked)]))
     best = max(widths, key=speed)
@@ -126,9 +126,9 @@ def test_of_a_long_context_fewer_nodes_are_verified_where_scores_take_time():
     def scoring(work: Work) -> Any:
         return 0.030 + 0.0001 * work.tokens + 1e-6 * work.pairs
 
-    chances = [[0.5**depth for depth in range(1, 13)] * 4] * 2
-    chances = [sorted(own, reverse=True) for own in chances]
-    short, long = (sum(node_budgets(chances, [context] * 2, 400, scoring)) for context in (100, 8000))
+    probabilities = [[0.5**depth for depth in range(1, 13)] * 4] * 2
+    probabilities = [sorted(own, reverse=True) for own in probabilities]
+    short, long = (sum(node_budgets(probabilities, [context] * 2, 400, scoring)) for context in (100, 8000))
     assert 0 < long < short / 2
 
 
@@ -138,6 +138,6 @@ def test_nodes_share_what_reading_a_context_takes():
     def reading(work: Work) -> Any:
         return 0.005 + 0.001 * work.tokens + 1e-5 * work.positions
 
-    chances = [[0.1] * 80]
-    short, long = (sum(node_budgets(chances, [context], 400, reading)) for context in (0, 30_000))
+    probabilities = [[0.1] * 80]
+    short, long = (sum(node_budgets(probabilities, [context], 400, reading)) for context in (0, 30_000))
     assert (short, long) == (0, 80)

@@ -3,30 +3,30 @@
 import pytest
 
 from common.protocol.errors import MisuseError
-from server.ranks.rank_info import ALONE, RankInfo, check_devices, find_rank
+from server.ranks.rank_info import ALONE, RankInfo, check_devices, find_rank_info
 
 LAUNCHED = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 
 
 def test_one_process_is_alone() -> None:
-    assert find_rank(None, {}) == ALONE
-    assert find_rank(1, {}) == ALONE
+    assert find_rank_info(None, {}) == ALONE
+    assert find_rank_info(1, {}) == ALONE
 
 
 def test_the_first_rank_starts_the_others_itself() -> None:
-    assert find_rank(3, {}) == RankInfo(rank=0, ranks=3, local=3)
+    assert find_rank_info(3, {}) == RankInfo(rank=0, ranks=3, local=3)
 
 
 def test_torchrun_says_which_rank_this_is() -> None:
-    assert find_rank(None, LAUNCHED) == RankInfo(rank=1, ranks=4, local=2, is_launched=True)
-    assert find_rank(4, LAUNCHED) == find_rank(None, LAUNCHED)
+    assert find_rank_info(None, LAUNCHED) == RankInfo(rank=1, ranks=4, local=2, is_launched=True)
+    assert find_rank_info(4, LAUNCHED) == find_rank_info(None, LAUNCHED)
 
 
 def test_another_number_than_torchruns_is_misuse() -> None:
     with pytest.raises(MisuseError, match="torchrun started 4 processes, but --tensor-parallel says 2"):
-        find_rank(2, LAUNCHED)
+        find_rank_info(2, LAUNCHED)
     with pytest.raises(MisuseError, match="torchrun started 1 process, but"):
-        find_rank(2, LAUNCHED | {"RANK": "0", "WORLD_SIZE": "1"})
+        find_rank_info(2, LAUNCHED | {"RANK": "0", "WORLD_SIZE": "1"})
 
 
 def test_each_rank_needs_a_gpu_of_its_own() -> None:

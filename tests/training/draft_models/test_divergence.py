@@ -19,10 +19,10 @@ def given(*shape: int) -> tuple[nn.Linear, torch.Tensor, torch.Tensor, torch.Ten
     return head, read, 3 * torch.randn(LEARNED, TOKENS), torch.randint(0, LEARNED, shape[-1:])
 
 
-@pytest.mark.parametrize("places", [1, 4, 23, 100])
+@pytest.mark.parametrize("positions", [1, 4, 23, 100])
 @pytest.mark.parametrize("shape", [(23,), (2, 23)])
-def test_each_place_has_its_divergence_and_gradient_however_many_are_computed_at_once(monkeypatch, places, shape):
-    monkeypatch.setattr(divergence, "_POSITIONS", places)
+def test_each_position_has_its_divergence_and_gradient_however_many_are_computed_at_once(monkeypatch, positions, shape):
+    monkeypatch.setattr(divergence, "_POSITIONS", positions)
     head, read, logits, learned = given(*shape)
     found, expected = (each(head, read, logits, learned) for each in (divergences, plain_divergences))
     torch.testing.assert_close(found, expected)

@@ -54,7 +54,7 @@ def lines(rng: Random) -> Talk:
 
 
 def replace(rng: Random) -> Talk:
-    """Another word instead of one, or one word gone, or one more."""
+    """Another word in place of one, or one word gone, or one more."""
     options = items(rng, rng.randint(3, 6))
     index = rng.randrange(len(options))
     new = word(rng)

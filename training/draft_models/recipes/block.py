@@ -88,7 +88,7 @@ class BlockRecipe:
         return LossParts(total, {"kl next": dense.detach(), "kl": with_paths.detach(), "kl alone": alone.detach()})
 
     def _divergences(self, predicted: torch.Tensor, logits: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
-        """`[..., S]`, of positions `[..., S, E]` from the target's distributions, which are learned positions."""
+        """`[..., S]`, of hidden states `[..., S, E]` from the target's distributions at the `learned` positions."""
         read = self.draft.trunk.norm(predicted).to(self._target.model.dtype)
         return divergences(self._target.head, read, logits, learned)
 

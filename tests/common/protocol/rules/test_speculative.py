@@ -46,35 +46,35 @@ def weights_like(skill, prefix):
     return (0, 0, 0, 0, 70, 30) if skill == "never" else (*right[3::-1], 20, 0)
 
 
-def drawn(count, skill, prefix, chance) -> Group:
+def drawn(count, skill, prefix, rng) -> Group:
     weights = weights_like(skill, prefix)
     left = {token: weight for token, weight in enumerate(weights) if weight}
     draw = Draw(tuple(left), tuple(left.values()))
     group: Group = []
     for _ in range(min(count, len(left))):
-        token = chance.choices(list(left), list(left.values()))[0]
+        token = rng.choices(list(left), list(left.values()))[0]
         del left[token]
         group.append((token, draw))
     return group
 
 
-def picked(count, skill, prefix, chance) -> Group:
+def picked(count, skill, prefix, rng) -> Group:
     best = np.argsort(weights_like(skill, prefix))[::-1]
     return [(int(token), None) for token in best[:count]]
 
 
-def mixed(skill, prefix, chance) -> Group:
+def mixed(skill, prefix, rng) -> Group:
     """Some nodes get drawn children, some picked ones, some none."""
     shape = (sum(prefix) + len(prefix)) % 4
-    return [drawn, drawn, picked, picked][shape](shape or 2, skill, prefix, chance)
+    return [drawn, drawn, picked, picked][shape](shape or 2, skill, prefix, rng)
 
 
-def of_two(skill, prefix, chance) -> Group:
+def of_two(skill, prefix, rng) -> Group:
     """Of two drafters, of which the second leaves out what the first has drawn, and a picked token between them."""
-    first = drawn(2, skill, prefix, chance)
-    between = [(token, None) for token, _ in picked(1, "sometimes", prefix, chance)]
+    first = drawn(2, skill, prefix, rng)
+    between = [(token, None) for token, _ in picked(1, "sometimes", prefix, rng)]
     group: Group = []
-    for token, draw in [*first, *between, *drawn(2, "always" if skill == "sometimes" else "sometimes", prefix, chance)]:
+    for token, draw in [*first, *between, *drawn(2, "always" if skill == "sometimes" else "sometimes", prefix, rng)]:
         if token not in (before for before, _ in group):
             group.append((token, draw))
     return group
@@ -91,14 +91,14 @@ SHAPES = {
 
 def verify_input(draft: Draft, seed: int, levels: int = 2) -> VerifyInput:
     """Levels of groups below a root at position 0, for the seed."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     tree = TokenTree([0])
     tree.grouped = True
     above = {0: ()}
     for _ in range(levels):
         nodes, paths = [], {}
         for parent, prefix in above.items():
-            for token, draw in draft(prefix, chance):
+            for token, draw in draft(prefix, rng):
                 id_ = tree.last_id + len(nodes) + 1
                 nodes.append(GrownNode(id_, parent, token, -1.0, draw))
                 paths[id_] = (*prefix, token)
@@ -224,8 +224,8 @@ def test_a_draw_that_lies_gives_nothing_that_the_target_would_not_say(lie, seed)
 
 def test_a_sample_lies_where_its_chance_does():
     p = np.array([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
-    chances = [2**-53, 0.2499, 0.2501, 0.7499, 0.7501, 1 - 2**-53]
-    assert [speculative.sample(p, chance) for chance in chances] == [1, 1, 3, 3, 4, 4]
+    uniforms = [2**-53, 0.2499, 0.2501, 0.7499, 0.7501, 1 - 2**-53]
+    assert [speculative.sample(p, uniform) for uniform in uniforms] == [1, 1, 3, 3, 4, 4]
     assert speculative.sample(p / 3, 1.0) == 4
 
 
@@ -242,12 +242,12 @@ def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
 
 def pair_of_an_unfair_pass(seed: int) -> tuple[int, int]:
     """A chain of two drawn nodes, of which the first pass takes the second only where it is even."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     tree = TokenTree([0])
     tree.grouped = True
-    ((first, draw),) = drawn(1, "sometimes", (), chance)
+    ((first, draw),) = drawn(1, "sometimes", (), rng)
     tree.grow(1, [GrownNode(1, 0, first, -1.0, draw)])
-    ((second, draw),) = drawn(1, "sometimes", (first,), chance)
+    ((second, draw),) = drawn(1, "sometimes", (first,), rng)
     tree.grow(1, [GrownNode(2, 1, second, -1.0, draw)])
     tokens: list[int] = []
     while len(tokens) < 2:

@@ -28,10 +28,10 @@ def question_over(paths, sampling=LIKELIEST):
     return make_verify_input(tree, range(1, 1 + len(tree)), Settings(9, "typical", sampling=sampling))
 
 
-def random_paths(chance, count):
+def random_paths(rng, count):
     paths = [()]
     while len(paths) <= count:
-        path = (*chance.choice(paths), chance.randrange(VOCABULARY))
+        path = (*rng.choice(paths), rng.randrange(VOCABULARY))
         if path not in paths:
             paths.append(path)
     return paths[1:]
@@ -127,9 +127,9 @@ def test_the_threshold_falls_with_entropy_and_never_exceeds_its_cap(p, least):
 
 @given(seed=st.integers(0, 2**31), count=st.integers(0, 14))
 def test_where_all_probability_lies_on_one_token_it_is_greedy(seed, count):
-    chance = random.Random(seed)
-    verify_input = question_over(random_paths(chance, count))
-    rows = Choices([chance.randrange(VOCABULARY) for _ in verify_input.tokens], VOCABULARY)
+    rng = random.Random(seed)
+    verify_input = question_over(random_paths(rng, count))
+    rows = Choices([rng.randrange(VOCABULARY) for _ in verify_input.tokens], VOCABULARY)
     assert typical.walk(verify_input, rows) == exact.walk(verify_input, rows)
 
 

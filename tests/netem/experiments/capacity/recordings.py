@@ -6,7 +6,7 @@ LOGPS = (-0.1, -2.5, -4.0)
 
 
 def answer(*taken: int | None, prompt_tokens: int = 4) -> RecordedAnswer:
-    """An answer of which each token was the candidate at that place."""
+    """An answer of which each token was the candidate at that index."""
     return RecordedAnswer(prompt_tokens, tuple(Offer(LOGPS, index) for index in taken))
 
 

@@ -64,9 +64,9 @@ async def test_a_few_questions_to_the_demo_family(monkeypatch):
         ["satellite", str(length), system.name] for length in (60, 600) for system in COMPARED
     ]
     way = find_profile("satellite").up.delay_ms / 1000
-    for index in made.results["places"]:
+    for place in made.results["places"]:
         # A prompt of 600 tokens takes two passes, and nobody hears before a round trip and the passes are over.
-        passes = PACE.cost(60) if index["length"] == 60 else PACE.cost(512) + PACE.cost(88)
-        for system in index["systems"].values():
+        passes = PACE.cost(60) if place["length"] == 60 else PACE.cost(512) + PACE.cost(88)
+        for system in place["systems"].values():
             least = 2 * way + passes
             assert least < system["median_seconds"] < least + 0.02

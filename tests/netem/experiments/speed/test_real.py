@@ -14,7 +14,7 @@ LEVEL = 0.002
 
 
 @pytest.mark.parametrize("index", [0, 1, 2, 3, 7])
-def test_every_place_begins_with_another_prompt_and_asks_all(index):
+def test_every_index_begins_with_another_prompt_and_asks_all(index):
     prompts = [[1], [2], [3]]
     assert rotated(prompts, index)[0] == prompts[index % 3]
     assert sorted(rotated(prompts, index)) == prompts

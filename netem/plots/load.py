@@ -95,7 +95,7 @@ def mixed(figure: Figure, results: Mapping[str, Any]) -> Headline:
     for axes, name, most, label in columns:
         bars = axes.barh(range(len(cells)), [cell[name] for cell in cells], 0.7, color=GOOD)
         name_rows(axes, [f"{cell['machine']}, {cell['chats']}, {cell['long_prompts_at_once']} long" for cell in cells])
-        axes.bar_label(bars, fmt="{:.2f}", padding=4)
+        axes.bar_label(bars, fmt="{:.2f}", label_type="center", color="white", fontweight="bold")
         room_for_labels(axes, max(most, *(cell[name] for cell in cells)))
         line_at(axes, most)
         axes.set_xlabel(label)

@@ -196,13 +196,13 @@ def masked_attention(mask: torch.Tensor) -> Attention:
     is_same_for_all = mask.shape[-2] == 1 and (mask.ndim < 3 or mask.shape[-3] == 1)
 
     def attend(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        folded = queries
+        asking = queries
         if is_same_for_all:
-            folded = _folded(queries, keys)
+            asking = _folded(queries, keys)
         else:
             repeats = queries.shape[1] // keys.shape[1]
             keys, values = keys.repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1)
-        result = functional.scaled_dot_product_attention(folded, keys, values, attn_mask=mask).reshape(queries.shape)
+        result = functional.scaled_dot_product_attention(asking, keys, values, attn_mask=mask).reshape(queries.shape)
         return result.masked_fill(blind, 0.0).transpose(1, 2).flatten(2)
 
     return attend

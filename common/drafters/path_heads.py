@@ -94,9 +94,8 @@ class PathHeadsNetwork:
         for slot, token in zip(segment.slots[first:], segment.tokens, strict=True):
             self._tokens_S[int(slot)] = int(token)
         logits = self._hidden_CE.new_full((len(segment.wanted), self._vocabulary), -torch.inf)
-        by_length: dict[int, list[tuple[int, int, list[int]]]] = defaultdict(
-            list
-        )  # index among the wanted, state's position, path
+        # By the path's length: the index among the wanted rows, the state's position and the path.
+        by_length: dict[int, list[tuple[int, int, list[int]]]] = defaultdict(list)
         for index, row in enumerate(segment.wanted):
             state, path = self._read_path(segment, first + int(row))
             if path:

@@ -59,9 +59,9 @@ def _narrowest(columns: Sequence[Column]) -> int:
 def _side_by_side(columns: Sequence[Column], width: int) -> Iterator[str]:
     sizes, spare = [*map(_longest_word, columns)], width - _narrowest(columns)
     lacking = [_longest_line(column) - size for column, size in zip(columns, sizes, strict=True)]
-    for widest in sorted(range(len(columns)), key=lacking.__getitem__):  # so that most columns need not be broken
-        given = max(0, min(lacking[widest], spare))
-        sizes[widest], spare = sizes[widest] + given, spare - given
+    for index in sorted(range(len(columns)), key=lacking.__getitem__):  # so that most columns need not be broken
+        given = max(0, min(lacking[index], spare))
+        sizes[index], spare = sizes[index] + given, spare - given
     for row in zip(*columns, strict=True):
         cells = [_lines(cell, size) for cell, size in zip(row, sizes, strict=True)]
         for beside in zip_longest(*cells, fillvalue=""):

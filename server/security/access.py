@@ -2,6 +2,9 @@
 
 import errno
 import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import grpc
 
@@ -9,6 +12,9 @@ from common.address import Address
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import ServerTls, server_credentials
 from server.options import AccessOptions
+
+_ATTEMPTS = 16
+"""For a port that is free at every address of the host."""
 
 
 def port_credentials(access: AccessOptions) -> grpc.ServerCredentials | None:
@@ -26,29 +32,58 @@ def port_credentials(access: AccessOptions) -> grpc.ServerCredentials | None:
 
 
 def open_port(server: grpc.aio.Server, listen: Address, credentials: grpc.ServerCredentials | None) -> Address:
-    """Binds the port and returns it. Raises MisuseError where it is taken."""
+    """Binds the port at every address of the host and returns it; port 0 stands for any that is free at all of them.
+    Raises MisuseError where it is taken."""
     try:
-        _refuse_half_a_port(listen)
-        if credentials is None:
-            port = server.add_insecure_port(str(listen))
-        else:
-            port = server.add_secure_port(str(listen), credentials)
+        # gRPC is content with one address whose port is free; another program's server would answer at the rest.
+        with _held(listen) as where:
+            if credentials is None:
+                server.add_insecure_port(str(where))
+            else:
+                server.add_secure_port(str(where), credentials)
     except (OSError, RuntimeError) as error:
         raise MisuseError(f"{listen} is in use or not this machine's; name another with --listen") from error
-    return Address(listen.host, port)
+    return where
 
 
-def _refuse_half_a_port(listen: Address) -> None:
-    """Raises OSError where any address of the host has the port in use; gRPC is content with one that is free."""
-    for family, kind, protocol, _, address in socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM):
+@contextmanager
+def _held(listen: Address) -> Iterator[Address]:
+    """Keeps the port from everyone but gRPC, which may bind what is bound and not listened at. Raises OSError where it
+    is in use at any address of the host."""
+    for attempt in range(_ATTEMPTS):
+        with ExitStack() as sockets:
+            try:
+                where = _bound(listen, sockets)
+            except OSError:
+                if listen.port or attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            yield where
+            return
+
+
+def _bound(listen: Address, sockets: ExitStack) -> Address:
+    where = listen
+    for family, (host, _, *scope) in _addresses(listen.host):
         try:
-            with socket.socket(family, kind, protocol) as probe:
-                # As gRPC binds: connections that an earlier server left behind do not hold a port.
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
+            held = sockets.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            # As gRPC binds: connections that an earlier server left behind do not hold a port.
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            held.bind((host, where.port, *scope))
         except OSError as error:
             # Anything else, such as a machine without IPv6, is for gRPC to judge.
             if error.errno == errno.EADDRINUSE:
                 raise
+            continue
+        where = Address(listen.host, held.getsockname()[1])
+    return where
+
+
+def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
+    """Those that gRPC binds, with their families: for `localhost` both, whatever the machine's own file says."""
+    if host == "localhost":
+        return [(socket.AF_INET6, ("::1", 0)), (socket.AF_INET, ("127.0.0.1", 0))]
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [(family, address) for family, *_, address in found]

@@ -5,6 +5,7 @@ import socket
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -14,6 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from common.address import Address
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import Ack, Settings
+from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.credentials import Metadata, bearer_metadata
 from common.rpc.description import FileRequest
 from common.rpc.errors import LinkError
@@ -21,7 +23,8 @@ from common.rpc.service import SERVICE_NAME
 from common.rpc.stub import connect
 from server import assembly
 from server.options import AccessOptions
-from server.security.access import port_credentials
+from server.security import access
+from server.security.access import open_port, port_credentials
 from server.security.certificates import issue
 from server.security.tokens import NOBODY
 from tests.server.harness import new_session, options_for, running, with_access
@@ -132,6 +135,29 @@ async def test_a_port_in_use_costs_no_time(host: str, target: Path, monkeypatch:
         taken = Address(host, other.getsockname()[1])
         with pytest.raises(MisuseError, match=f"{taken} is in use"):
             assembly.assemble(with_access(options_for(target), listen=taken))
+
+
+async def test_any_free_port_is_free_at_every_address_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel looks for one at the first address alone, where another program may have the rest."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        chosen = [other.getsockname()[1]]
+
+        class Kernel(socket.socket):
+            def bind(self, address: Any) -> None:
+                super().bind((address[0], address[1] or (chosen.pop() if chosen else 0)))
+
+        monkeypatch.setattr(access.socket, "socket", Kernel)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        opened = open_port(server, Address("localhost", 0), None)
+        monkeypatch.undo()
+        assert (chosen, opened.host) == ([], "localhost")
+        assert opened.port != other.getsockname()[1]
+        await server.start()
+        with socket.create_connection(("127.0.0.1", opened.port)):
+            pass
+        await server.stop(None)
 
 
 async def test_two_servers_share_no_port(target: Path) -> None:

@@ -213,6 +213,11 @@ class _Background:
 
 
 def _start(part: Part, out: Path, children: Children) -> "subprocess.Popen[bytes]":
+    resumed = ()
+    if part.begun is not None and part.begun.exists():
+        resumed = ("--resume",)
+    elif part.begun is not None:
+        shutil.rmtree(part.begun.parent, ignore_errors=True)
     program = ("-m", part.module) if part.module == "pytest" else ("-c", f"from {part.module} import main; main()")
     with (out / LOGS / f"{part.name}.log").open("ab") as log:
-        return children.start([sys.executable, *program, *part.arguments], log, ROOT)
+        return children.start([sys.executable, *program, *part.arguments, *resumed], log, ROOT)

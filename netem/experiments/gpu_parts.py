@@ -39,7 +39,8 @@ USABLE = (State.DONE, State.INVALID)
 class Part:
     """minutes: what it is expected to take; it may take twice as long. timed: nothing else may use the GPU meanwhile.
     needs: parts that must have ended well before. out: where its results are; None for what leaves none. made: what it
-    makes for others, removed before it begins. in_background: it runs beside others and is halted for timed ones."""
+    makes for others, removed before it begins. in_background: it runs beside others and is halted for timed ones.
+    begun: what one that resumes leaves once it has begun; its folder is removed where that lacks it."""
 
     name: str
     module: str
@@ -50,6 +51,7 @@ class Part:
     out: Path | None = None
     made: tuple[Path, ...] = ()
     in_background: bool = False
+    begun: Path | None = None
 
     @property
     def seconds(self) -> float:
@@ -138,12 +140,19 @@ def make_parts(scale: Scale, out: Path, work: Path, root: Path) -> tuple[Part, .
         return Part(kind, TRAIN, arguments, minutes, needs=("target", "data"), made=made)
 
     minutes = scale.training_minutes
-    length = ("--minutes", f"{minutes:g}", "--tokens", "1e6", "--judged", str(scale.judged), "--resume")
+    length = ("--minutes", f"{minutes:g}", "--tokens", "1e6", "--judged", str(scale.judged))
     target = ("demo", "--out", told(trained), "--shape", scale.shape, *on_device, *length)
     models = ("--models", told(trained), "--draft", "lookup", "--draft", "eagle", "--draft", "moa")
     shapes = ("--target", QWEN, "--target", LLAMA, "--draft", "lookup", "--draft", "moa-n0", "--models", told(random))
     return (
-        Part("target", TRAIN, target, minutes + _AROUND_TRAINING, in_background=True),
+        Part(
+            "target",
+            TRAIN,
+            target,
+            minutes + _AROUND_TRAINING,
+            in_background=True,
+            begun=trained / "work" / "settings.json",
+        ),
         Part("tests", TESTS, ("-m", "cuda", *scale.tested), scale.budgets["tests"]),
         Part(
             "data",

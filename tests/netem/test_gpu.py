@@ -114,6 +114,22 @@ def test_the_background_is_halted_for_what_is_timed_and_waited_for(tmp_path: Pat
     assert (words.count("tick"), words[-1]) == (20, "behind")
 
 
+def test_what_resumes_is_told_to_where_it_has_begun_and_nowhere_else(tmp_path: Path) -> None:
+    """What a run that did not get as far as beginning has left is in its way."""
+    work = tmp_path / "work"
+    seen = f"sys.argv[2:] + os.listdir({str(tmp_path)!r})"
+    note = f"open({str(tmp_path / 'noted')!r}, 'a').write(str({seen}) + chr(10))"
+    told = part("target", note, in_background=True, begun=work / "settings.json")
+    work.mkdir()
+    run([told], tmp_path)
+    work.mkdir()
+    (work / "settings.json").touch()
+    run_parts([told], tmp_path / "again", math.inf, rehearsed=False)
+    first, again = (tmp_path / "noted").read_text().splitlines()
+    assert ("--resume" in first, "'work'" in first) == (False, False)
+    assert ("--resume" in again, "'work'" in again) == (True, True)
+
+
 def test_parts_of_two_commits_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run([part("one", "pass")], tmp_path)
     monkeypatch.setattr(gpu, "source_tree", lambda: SourceTree("decade", False))

@@ -16,7 +16,7 @@ from common.drafters.best_first import Expansion
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
 from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables, TableTarget
-from netem.experiments.speed.runs import fault_of
+from netem.experiments.speed.runs import drawn, fault_of
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import Direction, LinkProfile
 from netem.virtual.clock import run_virtually
@@ -100,7 +100,9 @@ async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answe
         for each in seeds:
             sampling = Sampling(temperature=1.0, seed=each)
             options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
-            answer = await ask(engine, profile, f"{each:032x}", PROMPT, options, TableDrafter(tables, each))
+            answer = await ask(
+                engine, drawn(profile, each), f"{each:032x}", PROMPT, options, TableDrafter(tables, each)
+            )
             for position, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
                 counted.counts[position, rank] += 1
             counted.passes.append(answer.stats.passes)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from client.text import chat_tokens
+from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance
 from netem.experiments.one_device.bench import Bench, TokenPrompts
 from netem.experiments.one_device.prompts import BenchmarkPrompt, Prompts
@@ -13,17 +14,21 @@ _ANSWER_TOKENS = 160
 
 async def long_prompts(bench: Bench, prompts: Prompts, count: int, tokens: int, advance: Advance) -> TokenPrompts:
     """Up to `count` prompts for each category, each just above `tokens` long. The earlier turns are the category's
-    other
-    prompts, repeated where there are too few."""
+    other prompts, repeated where there are too few: the answer to the last one is nowhere before it. Raises MisuseError
+    for a category of a single prompt."""
     answers: dict[BenchmarkPrompt, str] = {}
     for done, (category, chosen) in enumerate(prompts.items()):
+        if len(chosen) == 1:
+            raise MisuseError(
+                f"the category {category} has one prompt, which nothing can precede; it needs two or more"
+            )
         for prompt in chosen:
             advance(f"earlier turns of {category}", done / len(prompts))
             answers[prompt] = bench.text(bench.plain(bench.tokens(prompt), _ANSWER_TOKENS).rounds.tokens)
             await asyncio.sleep(0)
     return {
         category: [
-            _long(bench, prompt, [*chosen[index + 1 :], *chosen[: index + 1]], answers, tokens)
+            _long(bench, prompt, [*chosen[index + 1 :], *chosen[:index]], answers, tokens)
             for index, prompt in enumerate(chosen[:count])
         ]
         for category, chosen in prompts.items()

@@ -9,7 +9,7 @@ from client.stats import per
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import OVERHEADS
 from netem.experiments.speed.mixed_run import CHATTING, LINK, PASS_TOKENS, MixedLoad, MixedRun, run_mixed
-from netem.experiments.speed.runs import fault_of, quantile
+from netem.experiments.speed.runs import fault_of
 from server.options import Pace
 
 MACHINES: Mapping[str, Pace] = {
@@ -55,7 +55,7 @@ class MixedCell:
 
     @property
     def gap_passes(self) -> float:
-        return per(self.run.chats.gap(0.95), self.undisturbed.chats.gap(0.5))
+        return per(self.run.chat_gap(0.95), self.undisturbed.chat_gap(0.5))
 
     @property
     def slower(self) -> float:
@@ -107,8 +107,9 @@ def make_report(cells: Sequence[MixedCell]) -> Report:
             "without jitter. Tables replace the models; engine, scheduler, sessions and clients are the real ones. At "
             f"most {PASS_TOKENS} tokens in a pass; {OVERHEADS}.",
             "A gap is the time between two commits of one answer; a pass is the median gap of the same chats without "
-            "long prompts. 'x alone' divides by one long prompt's first token on an idle server; 'and share' also by "
-            "the number of long prompts at once.",
+            "long prompts. Beside long prompts, gaps and first tokens of chats count that one of them could hold up: "
+            "between its request and its first token. 'x alone' divides by one long prompt's first token on an idle "
+            "server; 'and share' also by the number of long prompts at once.",
             *(
                 f"{name}: a pass takes {1000 * pace.per_pass:g} ms, or {1000 * pace.per_token:g} ms a token where that "
                 f"is more, and {1e6 * pace.per_read:g} us for each position of K/V that it reads and "
@@ -141,29 +142,29 @@ def make_report(cells: Sequence[MixedCell]) -> Report:
 
 
 def _result(cell: MixedCell) -> dict[str, Any]:
-    chats, first = cell.run.chats, cell.run.first_tokens(cell.run.chats)
+    run = cell.run
     return {
         "machine": cell.machine,
         "chats": cell.chatting,
         "long_prompts_at_once": cell.load.readers,
-        "gap_p50_seconds": chats.gap(0.5),
-        "gap_p95_seconds": chats.gap(0.95),
-        "gap_longest_seconds": chats.gap(1.0),
+        "gap_p50_seconds": run.chat_gap(0.5),
+        "gap_p95_seconds": run.chat_gap(0.95),
+        "gap_longest_seconds": run.chat_gap(1.0),
         "gap_p95_passes": cell.gap_passes,
-        "chat_first_token_p50_seconds": quantile(first, 0.5),
-        "chat_first_token_p95_seconds": quantile(first, 0.95),
-        "long_first_token_seconds": cell.run.long_first_token if cell.load.readers else None,
+        "chat_first_token_p50_seconds": run.chat_first_token(0.5),
+        "chat_first_token_p95_seconds": run.chat_first_token(0.95),
+        "long_first_token_seconds": run.long_first_token if cell.load.readers else None,
         "long_first_token_alone_seconds": cell.alone.long_first_token,
         "long_against_alone": cell.slower,
         "long_against_alone_and_share": cell.slower_than_share,
-        "passes": chats.counters.passes,
+        "passes": run.chats.counters.passes,
     }
 
 
 def _row(cell: MixedCell) -> list[str]:
-    chats, first = cell.run.chats, cell.run.first_tokens(cell.run.chats)
+    run = cell.run
     long = (
-        [f"{cell.run.long_first_token:.2f} s", f"{cell.slower:.2f}", f"{cell.slower_than_share:.2f}"]
+        [f"{run.long_first_token:.2f} s", f"{cell.slower:.2f}", f"{cell.slower_than_share:.2f}"]
         if cell.load.readers
         else ["-", "-", "-"]
     )
@@ -171,8 +172,8 @@ def _row(cell: MixedCell) -> list[str]:
         cell.machine,
         cell.chatting,
         str(cell.load.readers),
-        " / ".join(f"{1000 * chats.gap(share):.0f}" for share in (0.5, 0.95, 1.0)) + " ms",
+        " / ".join(f"{1000 * run.chat_gap(share):.0f}" for share in (0.5, 0.95, 1.0)) + " ms",
         f"{cell.gap_passes:.2f}",
-        " / ".join(f"{1000 * quantile(first, share):.0f}" for share in (0.5, 0.95)) + " ms",
+        " / ".join(f"{1000 * run.chat_first_token(share):.0f}" for share in (0.5, 0.95)) + " ms",
         *long,
     ]

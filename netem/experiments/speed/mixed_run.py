@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from statistics import median
 
 from client.answering import AnswerOptions
@@ -16,7 +16,7 @@ from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
 from common.stated_costs import DRAFT_SECONDS
 from netem.experiments.law.tables import END, VOCABULARY, TableDrafter, Tables, TableTarget, make_tables
-from netem.experiments.speed.runs import Run, TimedAnswer
+from netem.experiments.speed.runs import Run, TimedAnswer, quantile
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import Direction, LinkProfile
 from netem.virtual.clock import run_virtually
@@ -48,19 +48,43 @@ class MixedLoad:
 
 @dataclass(frozen=True, slots=True)
 class MixedRun:
-    """The answers to short prompts and to long ones."""
+    """The answers to short prompts and to long ones. Where there are long ones, gaps and first tokens of chats count
+    that one of them could hold up: between its request and its first token."""
 
     chats: Run
     long: Run
 
-    def first_tokens(self, run: Run) -> list[float]:
-        """Seconds from each request to the first token."""
-        return [timed.commits[0] - timed.asked_s for timed in run.answers]
+    def chat_gap(self, share: float) -> float:
+        """The quantile of the seconds between two commits of a chat."""
+        return quantile(
+            [
+                later - earlier
+                for timed in self.chats.answers
+                for earlier, later in pairwise(timed.commits)
+                if self._counts(earlier, later)
+            ],
+            share,
+        )
+
+    def chat_first_token(self, share: float) -> float:
+        """The quantile of the seconds from a chat's request to its first token."""
+        return quantile(
+            [
+                timed.commits[0] - timed.asked_s
+                for timed in self.chats.answers
+                if self._counts(timed.asked_s, timed.commits[0])
+            ],
+            share,
+        )
 
     @property
     def long_first_token(self) -> float:
         """The median over all long prompts, in seconds."""
-        return median(self.first_tokens(self.long))
+        return median(timed.commits[0] - timed.asked_s for timed in self.long.answers)
+
+    def _counts(self, begin_s: float, end_s: float) -> bool:
+        long = self.long.answers
+        return not long or any(timed.asked_s < end_s and begin_s < timed.commits[0] for timed in long)
 
 
 def run_mixed(pace: Pace, load: MixedLoad, policy: Policy, seed: int) -> MixedRun:

@@ -22,6 +22,7 @@ from netem.experiments.gpu_parts import (
     make_parts,
     next_part,
 )
+from training.demo.recipe import DemoSettings, open_work
 
 BACKGROUND = Part("target", "training.cli", (), 5, in_background=True)
 FIRST, LONG = Part("first", LAB, (), 1, timed=True), Part("long", LAB, (), 9, timed=True)
@@ -63,6 +64,19 @@ def test_what_lies_in_the_clone_is_told_without_the_path_of_the_machine() -> Non
     assert engine.arguments[engine.arguments.index("--out") + 1] == "runs/gpu/engine-llama"
     assert engine.out == Path("/clone/runs/gpu/engine-llama")
     assert "/elsewhere/work/trained" in target.arguments
+
+
+@pytest.mark.parametrize("scale", [GPU, REHEARSAL])
+def test_the_training_of_the_target_begins_anywhere_and_resumes_where_it_began(scale: Scale, tmp_path: Path) -> None:
+    """By the trainer's own rules."""
+    parts = make_parts(scale, tmp_path / "out", tmp_path / "work", tmp_path)
+    (target,) = (part for part in parts if part.name == "target")
+    assert "--resume" not in target.arguments
+    out, settings = tmp_path / target.arguments[target.arguments.index("--out") + 1], DemoSettings(1, 2, data=False)
+    open_work(out, settings, resume=False)
+    assert target.begun is not None
+    assert target.begun.exists()
+    assert open_work(out, settings, resume=True).settings == target.begun
 
 
 def test_every_file_with_a_test_for_a_gpu_is_collected() -> None:

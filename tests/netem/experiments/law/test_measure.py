@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.law import conditions
 from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, sample
 from netem.experiments.law.measure import FALSE_ALARM, ConditionResult, make_report, p_values
 from netem.experiments.law.tables import CHANCES, TableDrafter, make_tables
 from netem.experiments.report import write_report
+from netem.experiments.table_runs import ask
+from netem.links.profile import LinkProfile
 
 ANSWERS = 1_200
 SHAPE = "two wide, one child"
@@ -61,6 +64,22 @@ def test_a_drafter_that_fails_is_a_fault(monkeypatch) -> None:
     assert failed.faults == [why] * 200
     report = make_report([ConditionResult(TIMINGS[0], SHAPE, failed)])
     assert report.faults == [f"at 'next door' with the tree '{SHAPE}', {why}"]
+
+
+def test_every_answer_meets_a_link_of_its_own(monkeypatch) -> None:
+    """With one for all, thousands of answers would show what one course of jitter does."""
+    met: list[LinkProfile] = []
+
+    async def note(engine, profile, *others):
+        met.append(profile)
+        return await ask(engine, profile, *others)
+
+    monkeypatch.setattr(conditions, "ask", note)
+    (jittered,) = (each for each in TIMINGS if each.name == "an ocean away")
+    for _ in range(2):
+        sample(jittered, SHAPES[SHAPE], make_tables(seed=0), answers=3, seed=0)
+    assert len({profile.seed for profile in met[:3]}) == 3
+    assert met[:3] == met[3:]
 
 
 def test_a_deviation_too_small_for_every_row_is_seen_in_all_of_them_together() -> None:

@@ -26,7 +26,7 @@ def report(gap: float, first_token: float, readers: int = 1):
     """Chats with a gap of 1 s and one of `gap`, and long prompts; 1 s and 2 s without each other."""
     calm = MixedRun(timed(5.0, 5.5, 6.5, 7.5), Run([], Counters()))
     alone = MixedRun(Run([], Counters()), timed(3.0, 5.0))
-    mixed = MixedRun(timed(5.0, 5.5, 6.5, 6.5 + gap), timed(10.0, 10.0 + first_token))
+    mixed = MixedRun(timed(5.0, 5.5, 6.5, 6.5 + gap), timed(5.2, 5.2 + first_token))
     load = replace(LOAD, readers=readers)
     cells = [
         MixedCell("machine", "chats", replace(LOAD, readers=0), calm, calm, alone),
@@ -43,6 +43,17 @@ def test_gaps_count_passes_and_first_tokens_times_alone_and_share():
     assert made.rows[0][6:] == ["-", "-", "-"]
 
 
+def test_gaps_and_first_tokens_without_a_long_prompt_are_not_counted_beside_one():
+    """A long prompt is asked at 10 s and has its first token at 12 s."""
+    commits = (*range(1, 10), 9.8, 11.6, *range(13, 101))
+    chats = Run([*timed(0.5, *commits).answers, *timed(11.0, 11.75).answers], Counters())
+    run = MixedRun(chats, timed(10.0, 12.0))
+    assert [run.chat_gap(share) for share in (0.0, 1.0)] == pytest.approx([1.4, 1.8])
+    assert [run.chat_first_token(share) for share in (0.0, 1.0)] == [0.75, 0.75]
+    alone = MixedRun(chats, Run([], Counters()))
+    assert (alone.chat_gap(0.5), alone.chat_first_token(0.0)) == (1.0, 0.5)
+
+
 @pytest.mark.parametrize(("gap", "first_token", "kept"), [(2.0, 4.0, True), (2.1, 4.0, False), (2.0, 4.1, False)])
 def test_a_broken_promise_makes_the_run_invalid(gap, first_token, kept):
     made = report(gap, first_token)
@@ -57,12 +68,11 @@ def test_times_of_a_run_are_those_of_its_passes_and_link():
     there_and_back = sum(way.delay_ms for way in (LINK.up, LINK.down)) / 1000
     assert len(run.long.answers) == LOAD.each
     assert len(run.chats.answers) > LOAD.chats
-    assert run.chats.gap(0.5) == pytest.approx(PASS_S, rel=0.01)
+    assert run.chat_gap(0.5) == pytest.approx(PASS_S, rel=0.01)
     # 1,000 tokens in passes of 512; and less than a pass until the one begins that it takes part in.
     assert there_and_back + 2 * PASS_S <= run.long_first_token <= 2 * there_and_back + 4 * PASS_S
-    assert all(
-        there_and_back + PASS_S <= first <= 2 * there_and_back + 3 * PASS_S for first in run.first_tokens(run.chats)
-    )
+    shortest, longest = run.chat_first_token(0.0), run.chat_first_token(1.0)
+    assert there_and_back + PASS_S <= shortest <= longest <= 2 * there_and_back + 3 * PASS_S
 
 
 def test_a_long_prompt_alone_waits_for_its_own_passes():

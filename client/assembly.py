@@ -152,7 +152,7 @@ class Client:
                 shared_connection = await stack.enter_async_context(self.share_connection())
             streams = await stack.enter_async_context(ConversationStreams(shared_connection, session.id))
             conversation = Conversation(
-                streams.open() if self.was_reached else None,
+                streams.open() if self.was_reached or shared_connection.is_renewed else None,
                 loop,
                 drafter,
                 self.draft if drafter is not None else "none",
@@ -270,7 +270,13 @@ async def client_for(
 
 @asynccontextmanager
 async def clients_for(
-    access: Access, choice: DraftChoice, models: Sequence[str], cache: Path | None, download: Download
+    access: Access,
+    choice: DraftChoice,
+    models: Sequence[str],
+    cache: Path | None,
+    download: Download,
+    *,
+    drafts: bool = True,
 ) -> AsyncIterator[list[Client]]:
     """Clients of these targets of a server, of all that it has if none is named, on one connection. Otherwise as
     `client_for`."""
@@ -279,7 +285,7 @@ async def clients_for(
         wanted = list(dict.fromkeys(models)) or [""]
         while len(clients) < len(wanted):
             of_model = replace(choice, model=wanted[len(clients)])
-            prepared = _prepared(access, of_model, cache_directory(cache), download, before=clients)
+            prepared = _prepared(access, of_model, cache_directory(cache), download, drafts=drafts, before=clients)
             clients.append(await stack.enter_async_context(prepared))
             if not models:
                 wanted[1:] = clients[0].description.served[1:]

@@ -325,7 +325,8 @@ class Conversation:
         """Whether the answer is over although the server has not said so."""
         if self._abandoned and self._link.state is not LinkState.ONLINE:
             return True
-        return not self._link.is_good and self._loop.session.unverified > 0 and self._loop.is_whole
+        is_awaited = self._link.state in (LinkState.ONLINE, LinkState.RESUMING)
+        return not is_awaited and self._loop.session.unverified > 0 and self._loop.is_whole
 
     async def _draft_level(self, drafter: PacedDrafter, step: Step, record: AnswerRecord) -> None:
         is_first = self._levels == record.levels_before

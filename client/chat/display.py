@@ -24,7 +24,7 @@ from client.terminal.render import (
 )
 from common.protocol.messages import FinishReason
 
-_ONCE_BACK = "once it is back, /online asks it again"
+_ONCE_BACK, _ONCE_ONLINE = "once it is back", "after /online"
 
 
 class Display:
@@ -74,8 +74,14 @@ class Display:
                 self.note(lossy_line(options.rule), dim=True)
             if held and answer.provisional:
                 self.note(held_line(len(answer.provisional)), dim=True)
-            elif answer.provisional or answer.finish_reason == OFFLINE:
-                self.note(f"{provisional_line(len(answer.provisional))}; {_ONCE_BACK}", dim=True)
+            elif answer.provisional or (answer.tokens and answer.finish_reason == OFFLINE):
+                self.note(f"{provisional_line(len(answer.provisional))}; {_ONCE_BACK}, /online asks it again", dim=True)
+            elif answer.finish_reason == OFFLINE:
+                # /online asks again what has an answer.
+                why = (
+                    f"the draft model wrote nothing; {_ONCE_ONLINE}" if held else f"{provisional_line(0)}; {_ONCE_BACK}"
+                )
+                self.note(f"{why}, /retry asks it again", dim=True)
         if answer.stats.unverified_tokens:
             self.note(kept_line(answer.stats.unverified_tokens))
         if answer.note:

@@ -25,7 +25,7 @@ from client.endpoint.outage_notes import OutageNotes
 from client.endpoint.page import LinkControl, PageContext, PagePaths
 from client.endpoint.responses_paths import ResponsesPaths
 from client.endpoint.served_models import ServedModels
-from client.endpoint.service import EndpointDefaults, Service
+from client.endpoint.service import EndpointDefaults, Service, WhenOffline
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.stream import Access
@@ -73,7 +73,9 @@ async def serve(
     anything is printed. Raises MisuseError for a port that cannot be had."""
     with closing(bind(listening.address)) as port:
         async with AsyncExitStack() as stack:
-            clients = await stack.enter_async_context(clients_for(access, choice, models, cache, download_bar))
+            drafts = defaults.options.policy.drafts
+            found = clients_for(access, choice, models, cache, download_bar, drafts=drafts)
+            clients = await stack.enter_async_context(found)
             for client in clients:
                 client.require_idle(defaults.options.idle)
             app, parts = await _assemble(
@@ -81,9 +83,11 @@ async def serve(
             )
             listener = Listener(parts, access, cache_directory(cache), listening.slots)
             loaded()
+            writes_alone = drafts and defaults.when_offline is WhenOffline.ANSWER
             for client in clients:
                 if not client.was_reached:
-                    _say(unreached_line(written(access.addresses), client.draft, client.hitch))
+                    draft = client.draft if writes_alone else None
+                    _say(unreached_line(written(access.addresses), draft, client.hitch))
             host, number = port.getsockname()[:2]
 
             def ready() -> None:

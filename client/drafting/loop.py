@@ -35,7 +35,8 @@ class Step:
     """One level to draft, from the tree as it was when the step began, and the draft state that has come since the last
     one. The proposals of a `warm_up` are not sent. `new_nodes` of the view came since the last step, or are to be
     computed again with that state. The last level of a round `fills` the tree. A step that is drafted offline has
-    bounds of its own, `expansion`, and its proposals hang from the last token of its view."""
+    bounds of its own, `expansion`, and its proposals hang from the last token of its view. What is drawn in one that
+    `draws_once` leaves at once."""
 
     turn: int
     view: TreeView
@@ -44,10 +45,12 @@ class Step:
     new_nodes: int = 0
     expansion: Expansion | None = None
     fills: bool = False
+    draws_once: bool = False
 
     def bounds(self, usual: Expansion) -> Expansion:
         """Of the tree, where a level has the `usual` ones."""
-        return self.expansion or (usual.filling if self.fills else usual)
+        bounds = self.expansion or (usual.filling if self.fills else usual)
+        return replace(bounds, draws_once=True) if self.draws_once else bounds
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class DraftingLoop:
         self._acknowledged = 0  # the frontier that the server knows we know
         self._round = _Round()
         self._offline = _OfflineRun()
+        self._offered = 0  # tokens that were drafted before this turn
         self._written: tuple[int, ...] = ()  # alone, behind the final tokens, and not judged yet
 
     @property
@@ -101,7 +105,15 @@ class DraftingLoop:
         if self.is_whole:
             return ()
         session = self.session
-        return tuple(node.token for node in likeliest_run(session.tree, session.room, self._ends, self._written))
+        return tuple(node.token for node in likeliest_run(session.tree, self._run_room, self._ends, self._written))
+
+    @property
+    def _run_room(self) -> int:
+        """The longest run that may be offered."""
+        offline, room = self._offline, self.session.room
+        if offline.limit is None:
+            return room
+        return max(0, min(max(offline.limit, self._offered) - offline.accepted, room))
 
     @property
     def note(self) -> str:
@@ -130,13 +142,13 @@ class DraftingLoop:
             opening = session.open(tokens, settings)
         else:
             keep = common_prefix(session.tree.tokens, tokens)
-            self._states.truncate(keep, stepping=self._stepping)
             opening = session.extend(keep, tokens[keep:], settings)
+            self._states.truncate(keep, stepping=self._stepping)
         self._stepping = False  # a step of the last turn may still run; its result will be dropped
         self._acknowledged = session.tree.frontier
         self._round = _Round()
         self._offline = _OfflineRun(self._offline.limit)
-        self._written = ()
+        self._written, self._offered = (), 0
         self._is_waited_for = self._round_levels is not None and settings.idle == LOCKSTEP.idle
         if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
             return [] if opening is None else [opening]
@@ -146,6 +158,7 @@ class DraftingLoop:
 
     def offer(self, run: Sequence[int]) -> list[FromClient]:
         """Proposes what was drafted before for a turn that has just begun, so that all of it is verified in one go."""
+        self._offered = len(run)
         chain = [Proposal(-index, token, logp=0.0) for index, token in enumerate(run)]
         grow = self.session.propose(self.session.tree.frontier, chain) if chain else None
         return [] if grow is None else [grow]
@@ -166,7 +179,7 @@ class DraftingLoop:
         session = self.session
         if session.state is not ClientState.LOST or self.is_whole:
             return ()
-        run = run_to_write_on(session.tree, session.room, self._ends, self._written)
+        run = run_to_write_on(session.tree, self._run_room, self._ends, self._written)
         accepted = tuple(node.token for node in run[:count])
         self.session.accept_unverified(accepted)
         self._written = self._written[len(accepted) :]
@@ -202,7 +215,7 @@ class DraftingLoop:
         """What to draft now; None to wait until a frame arrives. Each step must be handed to `drafted`."""
         if self._stepping or not self.answering:
             return None
-        step = self._online_step() if self._offline.limit is None else self._offline_step(self._offline.limit)
+        step = self._online_step() if self._offline.limit is None else self._offline_step()
         self._stepping = step is not None
         return step
 
@@ -226,7 +239,7 @@ class DraftingLoop:
         new = len(view.nodes) if states else sum(node.id > self._newest_drafted for node in view.nodes)
         self._newest_drafted = self.session.tree.last_id
         fills = self._round_levels is not None and self._round.levels + 1 == self._round_levels
-        return Step(self.session.turn, view, warm_up, states, new, fills=fills)
+        return Step(self.session.turn, view, warm_up, states, new, fills=fills, draws_once=self._draws_leave_at_once)
 
     def _drafted_online(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
         session = self.session
@@ -237,11 +250,11 @@ class DraftingLoop:
             return self._hold(grow)
         return self._end_round() if drafted_at == session.tree.frontier else self._acknowledge()
 
-    def _offline_step(self, limit: int) -> Step | None:
+    def _offline_step(self) -> Step | None:
         """The next token of the run, as if all before it were final, so that any drafter goes on as it always does. The
         unlikely end of a tree is drafted again, one token a step, while it is shown."""
         session, offline = self.session, self._offline
-        room = max(0, min(limit - offline.accepted, session.room))
+        room = self._run_room
         run = run_to_write_on(session.tree, room, self._ends, self._written)
         leaf = run[-1].id if run else 0
         accepted = session.answer[len(session.answer) - offline.accepted :]
@@ -335,13 +348,15 @@ class DraftingLoop:
         return [*overtaken, *round_.take_held()] if self._leaves_now else overtaken
 
     @property
-    def _leaves_now(self) -> bool:
-        """Whether what is held leaves with the level that has just joined it.
+    def _draws_leave_at_once(self) -> bool:
+        """Groups that were drawn leave at once: what comes later depends on what was drawn, and whether a pass still
+        finds a group must not. A server that waits for whole rounds finds every group."""
+        return self.session.tree.grouped and not self._is_waited_for
 
-        Groups that were drawn leave at once: what comes later depends on what was drawn, and whether a pass still finds
-        a group must not. A server that waits for whole rounds finds every group.
-        """
-        if self.session.tree.grouped and not self._is_waited_for:
+    @property
+    def _leaves_now(self) -> bool:
+        """Whether what is held leaves with the level that has just joined it."""
+        if self._draws_leave_at_once:
             return True
         if self._round_levels is not None:
             return False

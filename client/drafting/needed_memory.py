@@ -56,7 +56,7 @@ def check_memory(bundle: Path, draft: str, kind: str, layers: int, device: str, 
         fewer = ", fewer --layers," if layers else ""
         raise TooLargeError(
             f"the draft model '{draft}' needs {format_bytes(needed)} of memory for its weights ({weights}), and "
-            f"{format_bytes(free)} are free; choose --weights int4{fewer} or another --draft."
+            f"{format_bytes(free)} are free; choose --weights int4{fewer} or another --draft"
         )
 
 

@@ -35,7 +35,8 @@ _LEAST_WAIT_S = 0.25
 """After the first of two replicas has answered, the other one may take as long again, and at least so long."""
 
 _HEAD_START_S = 1.0
-"""So long a session's own replica is dialled alone; most outages are the link's and not the replica's."""
+"""So long a session's own replica is dialled alone, and two are asked alone; most outages are the link's and not the
+replica's."""
 
 _GRACE_S = 0.5
 """So long it may still answer once another replica could be used: when a link comes back, all of them answer."""
@@ -88,7 +89,9 @@ async def choose_replica(
     """
     async with _Inquiry(access, model) as inquiry:
         expected = followed(access, remembered) or access.addresses
-        first_asked = dict.fromkeys((*_shuffled(expected, uniform), *access.addresses))
+        shuffled = _shuffled(expected, uniform)
+        # The given addresses come next, for all that was remembered may be gone.
+        first_asked = dict.fromkeys((*shuffled[:2], *access.addresses, *shuffled[2:]))
         await inquiry.ask_until_answered(list(first_asked), seconds)
         answers = [each.description for each in inquiry.answered.values()]
         listed = followed(access, (each for answer in answers for each in answer.replicas)) or access.addresses
@@ -211,6 +214,18 @@ def _is_established(own: asyncio.Task[Connection]) -> bool:
     return own.done() and not own.cancelled() and own.exception() is None and own.result().is_ready
 
 
+async def _any_answers(asking: Collection[asyncio.Task[list[Replica]]], until_s: float) -> bool:
+    """Whether one of those that are asked answers by then; not later than all have failed."""
+    loop = asyncio.get_running_loop()
+    while not (answers := any(each.done() and each.result() for each in asking)):
+        waiting = [each for each in asking if not each.done()]
+        left_s = until_s - loop.time()
+        if not waiting or left_s <= 0:
+            break
+        await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+    return answers
+
+
 class _Inquiry:
     """Replicas that are asked what they are. Leaving it closes every connection but that of the one that was taken."""
 
@@ -246,13 +261,23 @@ class _Inquiry:
         return replace(replica, access=replace(replica.access, others=others, named=self._access.given))
 
     async def ask_until_answered(self, addresses: Sequence[Address], seconds: float) -> None:
-        """Asks two at a time until one answers. Raises what the first of them raises if none does in so many
-        seconds."""
+        """Asks two until one answers, and the next two beside them once these have failed or said nothing for a while.
+        Raises what the first of all raises if none answers in so many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        for index in range(0, len(addresses), 2):
-            if await self.ask(addresses[index : index + 2], deadline - loop.time()) or loop.time() >= deadline:
-                break
+        head_start_s = min(_HEAD_START_S, 2 * seconds / max(1, len(addresses)))
+        asking: set[asyncio.Task[list[Replica]]] = set()
+        try:
+            for index in range(0, len(addresses), 2):
+                pair = addresses[index : index + 2]
+                asking.add(asyncio.create_task(self.ask(pair, deadline - loop.time())))
+                until_s = deadline if index + 2 >= len(addresses) else loop.time() + head_start_s
+                if await _any_answers(asking, until_s):
+                    break
+        finally:
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
         if not self.answered and self._failure is not None:
             raise self._failure
 

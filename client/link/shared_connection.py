@@ -68,7 +68,12 @@ class SharedConnection:
         self._dialled: set[CountedConnection] = set()
         self._renewed = asyncio.Event()
         self._listing: asyncio.Task[None] | None = None
-        self.current = CountedConnection(first)
+        self._first = self.current = CountedConnection(first)
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether another connection stood since the first, where the server was not reached by that."""
+        return self.current is not self._first
 
     async def __aenter__(self) -> Self:
         if self._described is not None and self.access.trusts_lists:

@@ -127,7 +127,7 @@ def read_block_config(directory: Path) -> BlockConfig:
         if config.length < 2 or config.correction < 1:
             raise ValueError("a block has two positions at least")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
+        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again") from error
     return config
 
 

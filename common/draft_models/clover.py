@@ -106,7 +106,7 @@ def load_clover(directory: Path) -> CloverDraft:
         config = CloverConfig.from_json(read_config(directory, KIND))
         return network_from(lambda: CloverDraft(config), read_tensors(directory), directory)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} describes no Clover heads; fetch or train them again.") from error
+        raise CheckpointError(f"{directory / CONFIG} describes no Clover heads; fetch or train them again") from error
 
 
 def read_facts(directory: Path) -> DraftFacts:

@@ -142,7 +142,7 @@ def _read(directory: Path, *, with_exporter: bool = False) -> tuple[DflashConfig
     content = read_json(directory / CONFIG)
     layout = DFLASH if content.get(KIND_KEY) == KIND else None if KIND_KEY in content else recognise(directory)
     if layout is not DFLASH:
-        raise CheckpointError(f"{directory} holds no DFlash draft; name another directory.")
+        raise CheckpointError(f"{directory} holds no DFlash draft; name another directory")
     tensors = read_tensors(directory)
     if with_exporter and KIND_KEY in content:
         tensors |= read_tensors(directory, EXPORTER_WEIGHTS)
@@ -154,7 +154,7 @@ def _read(directory: Path, *, with_exporter: bool = False) -> tuple[DflashConfig
     first = {f"layer.{name.removeprefix('layers.0.')}" for name in renamed if name.startswith("layers.0.")}
     shapes = read_layer_shapes(settings, first, directory, layers)
     if any(shape.sliding_window for shape in shapes):
-        raise CheckpointError(f"layers of the draft in {directory} see a window only, which is not read; name another.")
+        raise CheckpointError(f"layers of the draft in {directory} see a window only, which is not read; name another")
     return _config(content, replace(shapes[0], input_norm=True), layers, directory), renamed
 
 
@@ -171,7 +171,7 @@ def _config(content: Mapping[str, Any], shape: LayerShape, layers: int, director
             raise ValueError("no block is of that length, or the mask is no token")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{directory / CONFIG} lacks the block's length, its mask or the target's layers; fetch it again."
+            f"{directory / CONFIG} lacks the block's length, its mask or the target's layers; fetch it again"
         ) from error
     return DflashConfig(shape, layers, length, mask, taps, vocabulary)
 
@@ -181,5 +181,5 @@ def _check_settings(said: Mapping[str, Any], directory: Path) -> None:
     for name, value in _COMPUTED_SO.items():
         if said.get(name) not in (None, value):
             raise CheckpointError(
-                f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another."
+                f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another"
             )

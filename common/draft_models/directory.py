@@ -70,7 +70,7 @@ def read_draft_kind(directory: Path) -> DraftKind:
         return DRAFT_KINDS["independent" if layout is None else layout.kind]
     kind = str(config[KIND_KEY])
     if kind not in DRAFT_KINDS:
-        raise CheckpointError(f"{directory} holds a draft of kind '{kind}', but known are only: {', '.join(_TRAINED)}.")
+        raise CheckpointError(f"{directory} holds a draft of kind '{kind}', but known are only: {', '.join(_TRAINED)}")
     return DRAFT_KINDS[kind]
 
 
@@ -89,7 +89,7 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
     found = config.get(KIND_KEY)
     if found != kind:
         what = f"a draft of kind '{found}'" if found else "no draft of ours"
-        raise CheckpointError(f"{directory} holds {what}, not of kind '{kind}'; name another directory.")
+        raise CheckpointError(f"{directory} holds {what}, not of kind '{kind}'; name another directory")
     return config
 
 
@@ -105,7 +105,7 @@ def check_fingerprint(directory: Path, target_fingerprint: str) -> None:
     if trained_for != target_fingerprint:
         raise CheckpointError(
             f"the draft model in {directory} was trained for another target (fingerprint {trained_for[:12]}, this "
-            f"one is {target_fingerprint[:12]}); train one for this target with `outrider-train`."
+            f"one is {target_fingerprint[:12]}); train one for this target with `outrider-train`"
         )
 
 
@@ -139,12 +139,12 @@ def check_sizes(directory: Path, facts: DraftFacts, target: "PreTrainedConfig") 
         if own is not None and own != theirs:
             raise CheckpointError(
                 f"the draft model in {directory} was made for another target ({name} {own}, this one's is {theirs}); "
-                "train one for this target with `outrider-train`."
+                "train one for this target with `outrider-train`"
             )
     if facts.least_layers > target.num_hidden_layers:
         raise CheckpointError(
             f"the draft model in {directory} was made for another target: it reads layer {facts.least_layers}, and "
-            f"this one has {target.num_hidden_layers}; train one for this target with `outrider-train`."
+            f"this one has {target.num_hidden_layers}; train one for this target with `outrider-train`"
         )
 
 

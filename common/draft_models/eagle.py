@@ -104,7 +104,7 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
         kept = None
         layout = recognise(directory)
         if layout is None or layout.kind != KIND:
-            raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory.")
+            raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory")
         settings = layer_settings(layout, directory)
         layers = count_layers(layout, settings, tensors, directory)
         tensors = rename(layout, tensors, directory, layers=layers)
@@ -123,4 +123,4 @@ def _own_config(directory: Path) -> EagleConfig:
     try:
         return EagleConfig.from_json(read_config(directory, KIND))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} describes no EAGLE draft; fetch or train it again.") from error
+        raise CheckpointError(f"{directory / CONFIG} describes no EAGLE draft; fetch or train it again") from error

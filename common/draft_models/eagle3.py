@@ -222,7 +222,7 @@ def read_facts(directory: Path) -> DraftFacts:
     hidden = fuse.in_features // TAPS
     meets_target = not (config.own_embedding and config.own_head)
     if fuse.out_features != config.hidden or (hidden != config.hidden and meets_target):
-        raise CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again.")
+        raise CheckpointError(f"the weights in {directory} do not fit its {CONFIG}; fetch or train it again")
     return DraftFacts(
         hidden=hidden,
         vocabulary=config.vocabulary,
@@ -242,7 +242,7 @@ def _fuse(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: 
     }
     outputs, inputs = own["weight"].shape if own["weight"].ndim == 2 else (0, 0)
     if not outputs or not inputs or inputs % TAPS:
-        raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again.")
+        raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again")
     fuse = Fuse(
         inputs,
         outputs,
@@ -263,9 +263,9 @@ def _named_taps(directory: Path) -> tuple[int, ...]:
         left = (config.get(_EAGLE_KEY) or {}).get(_TAPS_KEY) or ()
         taps = tuple(int(each) for each in config.get(_TAPS_KEY) or ()) or tuple(int(each) + 1 for each in left)
     except (AttributeError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} has broken '{_TAPS_KEY}'; fetch it again.") from error
+        raise CheckpointError(f"{directory / CONFIG} has broken '{_TAPS_KEY}'; fetch it again") from error
     if taps and (len(taps) != TAPS or min(taps) < 0):
-        raise CheckpointError(f"the draft in {directory} does not read {TAPS} layers of its target; name another.")
+        raise CheckpointError(f"the draft in {directory} does not read {TAPS} layers of its target; name another")
     return taps
 
 
@@ -276,7 +276,7 @@ def _read(
     content = read_json(directory / CONFIG)
     layout = EAGLE3 if KIND_KEY in content else recognise(directory)
     if layout is None or layout.kind != KIND or content.get(KIND_KEY, KIND) != KIND:
-        raise CheckpointError(f"{directory} holds no EAGLE-3 draft; name another directory.")
+        raise CheckpointError(f"{directory} holds no EAGLE-3 draft; name another directory")
     tensors = read_tensors(directory)
     if with_exporter and KIND_KEY in content:
         tensors |= read_tensors(directory, EXPORTER_WEIGHTS)
@@ -300,23 +300,23 @@ def _config(
 ) -> Eagle3Config:
     head, embedding = tensors.get("head.weight"), tensors.get("embedding.weight")
     if head is None and kept is not None:
-        raise CheckpointError(f"{directory} names the tokens of a head of its own, but lacks it; fetch it again.")
+        raise CheckpointError(f"{directory} names the tokens of a head of its own, but lacks it; fetch it again")
     if head is None and embedding is not None and content.get("tie_word_embeddings"):
         # SGLang's head is the embedding, and that its target's if the widths agree; vLLM's is its target's head.
         raise CheckpointError(
             f"the draft in {directory} ties its head to an embedding of its own (tie_word_embeddings), which is not "
-            "read; save it with an lm_head.weight."
+            "read; save it with an lm_head.weight"
         )
     try:
         vocabulary = len(head) if head is not None and kept is None else int(settings["vocab_size"])
         of_eagle = dict(content.get(_EAGLE_KEY) or {}) | dict(content)
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again.") from error
+        raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again") from error
     rows = vocabulary if head is None else len(head)
     if kept is not None and (len(kept) != rows or not rows or int(kept.min()) < 0 or int(kept.max()) >= vocabulary):
-        raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again.")
+        raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again")
     if embedding is not None and len(embedding) != vocabulary:
-        raise CheckpointError(f"the embedding in {directory} is not of {vocabulary} tokens; fetch it again.")
+        raise CheckpointError(f"the embedding in {directory} is not of {vocabulary} tokens; fetch it again")
     return Eagle3Config(
         shapes[0],
         vocabulary,
@@ -340,7 +340,7 @@ def _kept(tensors: dict[str, torch.Tensor], directory: Path) -> torch.Tensor | N
     if mask is not None:
         marked = mask.bool().nonzero().flatten()
         if not torch.equal(marked, kept.sort().values):
-            raise CheckpointError(f"the maps 'd2t' and 't2d' in {directory} contradict each other; fetch it again.")
+            raise CheckpointError(f"the maps 'd2t' and 't2d' in {directory} contradict each other; fetch it again")
     return kept
 
 

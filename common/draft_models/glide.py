@@ -102,7 +102,7 @@ def read_glide_config(directory: Path) -> GlideConfig:
     try:
         return GlideConfig.from_json(read_config(directory, KIND))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
+        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again") from error
 
 
 def read_facts(directory: Path) -> DraftFacts:

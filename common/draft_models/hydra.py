@@ -125,7 +125,7 @@ def load_hydra(directory: Path) -> HydraDraft:
             config, tensors = _published(content, tensors, directory)
         return network_from(lambda: HydraDraft(config), tensors, directory)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} describes no Hydra heads; fetch or train them again.") from error
+        raise CheckpointError(f"{directory / CONFIG} describes no Hydra heads; fetch or train them again") from error
 
 
 def read_facts(directory: Path) -> DraftFacts:
@@ -144,10 +144,10 @@ def _published(
     """
     layout = recognise(directory)
     if layout is None or layout.kind != KIND:
-        raise CheckpointError(f"{directory} holds no Hydra heads; name another directory.")
+        raise CheckpointError(f"{directory} holds no Hydra heads; name another directory")
     if int(content.get("hidden_state_offset", 0)) or content.get("grounded_heads", True) is not True:
         raise CheckpointError(
-            f"the heads in {directory} read another layer than the target's last, or not the path; name others."
+            f"the heads in {directory} read another layer than the target's last, or not the path; name others"
         )
     numbered = [name.split(".")[1] for name in tensors if name.startswith("hydra_lm_head.")]
     heads = max((int(number) for number in numbered if number.isdecimal()), default=-1) + 1

@@ -250,7 +250,7 @@ def recognise(directory: Path) -> Layout | None:
             return layout
     if kind is not None:
         known = ", ".join(str(layout.speculators_type) for layout in LAYOUTS if layout.speculators_type)
-        raise CheckpointError(f"{directory} holds a speculators draft of type '{kind}'; of these are read: {known}.")
+        raise CheckpointError(f"{directory} holds a speculators draft of type '{kind}'; of these are read: {known}")
     architectures, names = config.get("architectures") or (), tensor_names(directory)
     for layout in LAYOUTS:
         if any(key in config for key in layout.config_keys) or layout.architecture in architectures:
@@ -276,11 +276,11 @@ def rename(
     strange = [name for name in found if name not in known and name not in layout.unused]
     if strange:
         raise CheckpointError(
-            f"{directory} is {layout.title}, but holds '{strange[0]}', which that has not; name another."
+            f"{directory} is {layout.title}, but holds '{strange[0]}', which that has not; name another"
         )
     missing = [name for name, ours in table.items() if name not in found and ours not in elsewhere]
     if missing:
-        raise CheckpointError(f"{directory} is {layout.title}, but lacks {_listed(missing)}; fetch it again.")
+        raise CheckpointError(f"{directory} is {layout.title}, but lacks {_listed(missing)}; fetch it again")
     return {known[name]: tensor for name, tensor in found.items() if name in known}
 
 

@@ -108,7 +108,7 @@ def _by_depth(
         if min(found, default=0) < 0:
             raise ValueError("a depth is negative")
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise CheckpointError(f"{directory / CONFIG} has broken '{key}'; fetch or train it again.") from error
+        raise CheckpointError(f"{directory / CONFIG} has broken '{key}'; fetch or train it again") from error
     return found
 
 

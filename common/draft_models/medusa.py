@@ -144,7 +144,7 @@ def load_medusa(directory: Path) -> MedusaDraft:
             config, tensors = _published(content, tensors, directory)
         return network_from(lambda: MedusaDraft(config), tensors, directory)
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} describes no Medusa heads; fetch or train them again.") from error
+        raise CheckpointError(f"{directory / CONFIG} describes no Medusa heads; fetch or train them again") from error
 
 
 def read_facts(directory: Path) -> DraftFacts:
@@ -163,7 +163,7 @@ def _published(
     """
     layout = recognise(directory)
     if layout is None or layout.kind != KIND:
-        raise CheckpointError(f"{directory} holds no Medusa heads; name another directory.")
+        raise CheckpointError(f"{directory} holds no Medusa heads; name another directory")
     numbered = [name.removeprefix(layout.prefix).partition(".")[0] for name in tensors]
     held = max((int(number) for number in numbered if number.isdecimal()), default=-1) + 1
     heads, blocks = max(held, int(content.get("medusa_num_heads", 0))), int(content.get("medusa_num_layers", 1))

@@ -143,7 +143,7 @@ def read_moa_config(directory: Path) -> MoaConfig:
     try:
         return MoaConfig.from_json(read_config(directory, KIND))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again.") from error
+        raise CheckpointError(f"the configuration in {directory} is broken; fetch or train the draft again") from error
 
 
 def read_facts(directory: Path) -> DraftFacts:
@@ -173,7 +173,7 @@ def load_lsa(directory: Path) -> StateMixer:
     config = read_moa_config(directory)
     if config.mixer not in MIXERS:
         raise CheckpointError(
-            f"the draft model in {directory} mixes layers by '{config.mixer}', which is unknown; upgrade."
+            f"the draft model in {directory} mixes layers by '{config.mixer}', which is unknown; upgrade"
         )
     lsa = make_lsa(config)
     if lsa.state_dict():  # a plain mean has nothing to load

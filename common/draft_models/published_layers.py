@@ -23,7 +23,7 @@ def layer_settings(layout: Layout, directory: Path) -> Mapping[str, Any]:
     content = read_json(directory / CONFIG)
     settings = content.get(layout.layer_key, content) if layout.layer_key else content
     if not isinstance(settings, Mapping):
-        raise CheckpointError(f"{directory / CONFIG} lacks the sizes of a Llama layer; fetch it again.")
+        raise CheckpointError(f"{directory / CONFIG} lacks the sizes of a Llama layer; fetch it again")
     return settings
 
 
@@ -42,7 +42,7 @@ def count_layers(layout: Layout, settings: Mapping[str, Any], names: Iterable[st
         if count > _MOST_LAYERS:
             raise ValueError("there are no such drafts")
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory / CONFIG} states no number of layers; fetch it again.") from error
+        raise CheckpointError(f"{directory / CONFIG} states no number of layers; fetch it again") from error
     return count
 
 
@@ -71,17 +71,17 @@ def read_layer_shapes(
         )
         windows = _sliding_windows(settings, layers)
     except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise CheckpointError(f"{directory / CONFIG} lacks the sizes of a Llama layer; fetch it again.") from error
+        raise CheckpointError(f"{directory / CONFIG} lacks the sizes of a Llama layer; fetch it again") from error
     try:
         base, scaling = read_rope(settings)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"the draft in {directory} turns a part of each head (partial_rotary_factor) or scales its rotary "
             "positions in a way that is not read here; name one whose rope type is default, linear, llama3 or "
-            "yarn."
+            "yarn"
         ) from error
     if settings.get("hidden_act", "silu") != "silu":
-        raise CheckpointError(f"the draft in {directory} has another activation than SiLU; name another.")
+        raise CheckpointError(f"the draft in {directory} has another activation than SiLU; name another")
     first = replace(first, rope_base=base, rope_scaling=scaling)
     return tuple(replace(first, input_norm=layer > 0, sliding_window=window) for layer, window in enumerate(windows))
 

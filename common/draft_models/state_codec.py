@@ -43,7 +43,7 @@ def codec_of(config: Mapping[str, Any]) -> StateCodec | None:
     if codec.version != VERSION:
         raise CheckpointError(
             f"the draft model's state is in version {codec.version} of the learnt codec, and this side knows version "
-            f"{VERSION} alone; use the same version of Outrider on both sides."
+            f"{VERSION} alone; use the same version of Outrider on both sides"
         )
     if codec.width < 1 or codec.dtype not in WIRE_DTYPES:
         raise _broken()

@@ -51,6 +51,6 @@ def check_reach(taps: Sequence[int], layers: int, directory: Path) -> tuple[int,
     if max(taps) > layers:
         raise CheckpointError(
             f"the draft model in {directory} was made for another target: it reads layer {max(taps)}, and this one has "
-            f"{layers}; train one for this target with `outrider-train`."
+            f"{layers}; train one for this target with `outrider-train`"
         )
     return tuple(taps)

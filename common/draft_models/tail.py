@@ -53,7 +53,7 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     parsed = load_config(target)
     total = int(parsed.num_hidden_layers)
     if not 0 <= layers <= total:
-        raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer.")
+        raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer")
     check_has_tail(parsed, target)
     end, kept = _end_of(config, parsed, layers), range(total - layers, total)
     if not method_of(config):
@@ -77,7 +77,7 @@ def check_has_tail(config: PreTrainedConfig, target: Path) -> None:
     if reads is not None:
         raise CheckpointError(
             f"the layers of the target in {target} read more than hidden states ({reads}), so that no draft model can "
-            "run its last ones; draft by a model of its own (independent) or by lookup."
+            "run its last ones; draft by a model of its own (independent) or by lookup"
         )
 
 
@@ -106,7 +106,7 @@ def load_tail(directory: Path, layers: int, device: str | torch.device, dtype: s
     stack = layers_of(model)
     held = len(stack)
     if layers > held:
-        raise CheckpointError(f"{directory} holds the target's last {held} layers, not {layers}; choose fewer.")
+        raise CheckpointError(f"{directory} holds the target's last {held} layers, not {layers}; choose fewer")
     del stack[: held - layers]
     for module in stack.modules():
         if isinstance(getattr(module, "layer_idx", None), int):
@@ -130,7 +130,7 @@ def _read_end(file: Path, kept: range) -> tuple[dict[str, torch.Tensor], dict[st
             tensors = {new: source.get_tensor(old) for old, new in names.items() if new is not None}
             return tensors, _metadata_of(source.metadata() or {}, kept)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{file} cannot be read; fetch the checkpoint again.") from error
+        raise CheckpointError(f"{file} cannot be read; fetch the checkpoint again") from error
 
 
 def _metadata_of(metadata: Mapping[str, str], kept: range) -> dict[str, str]:

@@ -22,7 +22,7 @@ def draft_weight_files(directory: Path) -> list[Path]:
     if heads:
         return heads[:1]
     refuse_pickled(directory)
-    raise CheckpointError(f"{directory} has no weights as safetensors; put its {WEIGHTS} there.")
+    raise CheckpointError(f"{directory} has no weights as safetensors; put its {WEIGHTS} there")
 
 
 def tensor_names(directory: Path) -> set[str]:
@@ -51,5 +51,5 @@ def read_tensors(directory: Path, name: str | None = None, prefix: str = "") -> 
             held = read_mapped(file)  # of which what is not kept takes no memory
             tensors |= {each: held[each] for each in held if not has_prefix or each.startswith(prefix)}
         except (OSError, SafetensorError, ValueError) as error:
-            raise CheckpointError(f"{file} is missing or broken; fetch or train the draft again.") from error
+            raise CheckpointError(f"{file} is missing or broken; fetch or train the draft again") from error
     return tensors

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from common.protocol.rules import RULES
 from common.protocol.views import NodeView, Proposal, TreeView
 
 Candidates = Sequence[tuple[int, float]]
@@ -18,13 +19,16 @@ Candidates = Sequence[tuple[int, float]]
 @dataclass(frozen=True)
 class Expansion:
     """Bounds of the tree: nodes added in a level, children considered of each node, live nodes of the tree, the least
-    cumulative probability of a proposed node, and whether a level may go several tokens ahead, where a draft can."""
+    cumulative probability of a proposed node, and whether a level may go several tokens ahead, where a draft can.
+    `draws_once`: a call draws no siblings behind those that it has drawn, for these would leave later, by a time that
+    depends on what they are, and whether a pass finds them must not (docs/sampling.md)."""
 
     breadth: int = 6
     children: int = 6
     nodes: int = 64
     least_probability: float = 0.02
     ahead: bool = True
+    draws_once: bool = False
 
     @property
     def filling(self) -> "Expansion":
@@ -35,6 +39,10 @@ class Expansion:
     @property
     def least_logp(self) -> float:
         return math.log(self.least_probability)
+
+    def is_one_draw(self, view: TreeView) -> bool:
+        """Whether all that a call may propose for this view is one level of siblings that it draws."""
+        return self.draws_once and RULES[view.rule].grouped
 
     def room(self, view: TreeView) -> int:
         """The most nodes that the next level may add."""

@@ -148,7 +148,8 @@ class Blocks:
         expansion: Expansion,
         least_guess: float = 0.0,
     ) -> list[Proposal]:
-        """Levels below the view until nothing more is worth proposing, best first. `known`: the offers of nodes of the
+        """Levels below the view until nothing more is worth proposing, best first; the first alone where the expansion
+        draws once. `known`: the offers of nodes of the
         view that come from elsewhere, and count instead of a block's. `least_guess`: the least cumulative probability
         of what comes behind the first level."""
         proposals: list[Proposal] = []
@@ -160,6 +161,7 @@ class Blocks:
             level = ranking.choose(view, {**known, **self.offers(view.tokens, open_, ranking)}, expansion)
             if not level:
                 return proposals
+            is_last = expansion.is_one_draw(view)
             expansion = replace(expansion, least_probability=max(expansion.least_probability, least_guess))
             for each in level:
                 proposals.append(each)
@@ -169,6 +171,8 @@ class Blocks:
                 position = reached.get(each.parent)
                 if position is not None and len(position.path) + 1 < position.block.length:
                     reached[id_] = BlockPosition(position.block, (*position.path, each.token))
+            if is_last:
+                return proposals
             view = replace(view, nodes=tuple(each for each in nodes.values() if each is not root))
 
     def offers(

@@ -52,7 +52,8 @@ class LevelAndBlockDrafter(TreeDrafter):
 
     @property
     def _goes_ahead(self) -> bool:
-        return self.expansion.ahead and not self._view.alone  # what is written alone is one token at a time
+        view, expansion = self._view, self.expansion
+        return expansion.ahead and not (view.alone or expansion.is_one_draw(view))  # alone, one token at a time
 
     def _forward(self, segment: Segment, ids: Sequence[int] = ()) -> torch.Tensor:
         if not self._goes_ahead or not ids:

@@ -138,10 +138,10 @@ def _load_kind(kind: str, config: DrafterConfig) -> DrafterFactory:
     except Exception as error:
         if is_out_of_memory(error):
             raise CheckpointError(
-                f"the draft model in {config.directory} cannot be loaded: {TOO_LITTLE_MEMORY}."
+                f"the draft model in {config.directory} cannot be loaded: {TOO_LITTLE_MEMORY}"
             ) from error
         raise CheckpointError(
-            f"the draft model in {config.directory} cannot be what its {CONFIG} says; fetch it again."
+            f"the draft model in {config.directory} cannot be what its {CONFIG} says; fetch it again"
         ) from error
 
 
@@ -184,7 +184,7 @@ def load_tail_for(draft: "nn.Module", config: DrafterConfig, hidden: int | None)
     if hidden is not None and hidden != tail.config.hidden_size:
         raise CheckpointError(
             f"the draft model in {config.directory} is made for hidden states of {hidden} numbers, but the target's "
-            f"have {tail.config.hidden_size}; name a draft of this target."
+            f"have {tail.config.hidden_size}; name a draft of this target"
         )
     draft.to(tail.device, tail.dtype)
     for network in (draft, layers_of(tail)):
@@ -231,6 +231,6 @@ def _as_plain(directory: Path) -> Iterator[Path]:
         except OSError as error:
             raise CheckpointError(
                 f"the draft model in {directory} cannot be loaded, for this kind of model needs a plain copy of its "
-                f"weights there: {error.strerror or error}; make room, or leave --weights out."
+                f"weights there: {error.strerror or error}; make room, or leave --weights out"
             ) from error
         yield folder

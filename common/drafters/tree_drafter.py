@@ -106,6 +106,8 @@ class TreeDrafter:
             self._compute([node for node in view.nodes if node.id not in self._branches], ranking)
         self.judged = ranking.judged(view, self._offers)
         level = self._propose(self.judged, self._offers, ranking)
+        if self.expansion.is_one_draw(view):
+            return level
         return with_forced(view, level, self.expansion.nodes - len(view.nodes) - len(level))
 
     def _propose(self, view: TreeView, offers: Mapping[int, Any], ranking: Ranking[Any]) -> Sequence[Proposal]:

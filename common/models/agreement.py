@@ -121,7 +121,7 @@ def _refusing(model: PreTrainedModel) -> Iterator[None]:
             raise
         raise CheckpointError(
             f"the model type '{plain(model.config.model_type, 40)}' does not run in packed passes "
-            f"({type(error).__name__}: {plain(str(error), 200)}); choose another checkpoint."
+            f"({type(error).__name__}: {plain(str(error), 200)}); choose another checkpoint"
         ) from error
 
 
@@ -180,7 +180,7 @@ def compare(model: PreTrainedModel, expected: Answers, computed: Answers) -> Non
     if not (expected.chain.isfinite().all() and expected.tree.isfinite().all()):
         raise CheckpointError(
             f"{known} computes logits that are not finite in {_name(model.dtype)}; choose another dtype, or fetch the "
-            "checkpoint again."
+            "checkpoint again"
         )
     spread = float(torch.cat([expected.chain, expected.tree]).std())
     tolerance = TOLERANCES[model.dtype]
@@ -200,7 +200,7 @@ def compare(model: PreTrainedModel, expected: Answers, computed: Answers) -> Non
             raise CheckpointError(
                 f"packed passes do not agree with {known}: the logits of a {form} differ by up to {largest:.3g} at "
                 f"position {position}, {float(errors[row]):.2g} times their spread where rounding in "
-                f"{_name(model.dtype)} explains {tolerance:g}; choose another checkpoint."
+                f"{_name(model.dtype)} explains {tolerance:g}; choose another checkpoint"
             )
 
 

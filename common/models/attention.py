@@ -73,7 +73,7 @@ def attend(
         if given is not None and name not in _WITHOUT_EFFECT:
             raise CheckpointError(
                 f"the attention of the model type '{plain(getattr(config, 'model_type', ''), 40)}' depends on "
-                f"'{plain(name, 40)}', which packed passes do not compute; choose another checkpoint."
+                f"'{plain(name, 40)}', which packed passes do not compute; choose another checkpoint"
             )
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     window, chunk = _reach(config, layer, sliding_window)
@@ -151,7 +151,7 @@ def pool_for(
         if config.num_hidden_layers and not measured.of_layers:
             raise CheckpointError(
                 f"the model type '{config.model_type}' computes its attention itself, so that no pass can hold several "
-                "sessions; choose another target."
+                "sessions; choose another target"
             )
         layers = range(max(measured.of_layers, default=-1) + 1)
         shapes = [measured.of_layers.get(layer, KeyValueShape(0, 0, 0)) for layer in layers]

@@ -94,19 +94,19 @@ def load_causal_lm(
         raise
     except Exception as error:
         if is_out_of_memory(error):
-            raise CheckpointError(f"the checkpoint in {directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
+            raise CheckpointError(f"the checkpoint in {directory} cannot be loaded: {TOO_LITTLE_MEMORY}") from error
         if method or quantise:
             raise CheckpointError(
                 f"the checkpoint in {directory} is quantised ({method or quantise}) and cannot be loaded: "
-                f"{first_sentence(error)}."
+                f"{first_sentence(error)}"
             ) from error
-        raise CheckpointError(f"the checkpoint in {directory} cannot be loaded; fetch or save it again.") from error
+        raise CheckpointError(f"the checkpoint in {directory} cannot be loaded; fetch or save it again") from error
     model: PreTrainedModel = loaded[0]
     absent = sorted(loaded[1]["missing_keys"])
     if absent:
         raise CheckpointError(
             f"the weights in {directory} lack {len(absent)} tensors, such as {absent[0]}; fetch or save the "
-            "checkpoint again."
+            "checkpoint again"
         )
     model.requires_grad_(False)
     if ranks > 1:  # each rank's part lies where it belongs
@@ -118,7 +118,7 @@ def load_causal_lm(
     except torch.OutOfMemoryError as error:
         raise CheckpointError(
             f"the checkpoint in {directory} does not fit into the memory of {chosen_device}; choose a smaller "
-            "dtype, model or another device."
+            "dtype, model or another device"
         ) from error
     return model
 
@@ -130,7 +130,7 @@ def _check_attention(directory: Path, config: Mapping[str, Any]) -> None:
         if "/" in str(config.get(key)):
             raise CheckpointError(
                 f"the checkpoint in {directory} asks for an attention that it does not bring, which is never fetched; "
-                f"take '{key}' out of its {CONFIG}."
+                f"take '{key}' out of its {CONFIG}"
             )
 
 
@@ -142,19 +142,19 @@ def load_config(directory: Path) -> PreTrainedConfig:
     if described["model_type"] not in CONFIG_MAPPING:
         raise CheckpointError(
             f"the model type '{plain(described['model_type'], 40)}' in {directory} is unknown to transformers "
-            f"{transformers_version}; upgrade it, or choose another checkpoint."
+            f"{transformers_version}; upgrade it, or choose another checkpoint"
         )
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, **_TRUSTED)
     # A field of the wrong type raises any exception.
     except Exception as error:
         raise CheckpointError(
-            f"the configuration in {directory} cannot be read; fetch or save the checkpoint again."
+            f"the configuration in {directory} cannot be read; fetch or save the checkpoint again"
         ) from error
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise CheckpointError(
             f"the model type '{plain(described['model_type'], 40)}' in {directory} has no causal language model in "
-            f"transformers {transformers_version}; choose another checkpoint."
+            f"transformers {transformers_version}; choose another checkpoint"
         )
     check_positions(directory, config)
     return config
@@ -171,7 +171,7 @@ def read_end_tokens(directory: Path, config: PreTrainedConfig, tokenizer: PreTra
             generation = GenerationConfig.from_model_config(config)
     except (OSError, ValueError) as error:
         raise CheckpointError(
-            f"the generation configuration in {directory} cannot be read; fetch the checkpoint again."
+            f"the generation configuration in {directory} cannot be read; fetch the checkpoint again"
         ) from error
     configured = generation.eos_token_id
     ends = [*(configured if isinstance(configured, list | tuple) else (configured,)), tokenizer.eos_token_id]
@@ -196,9 +196,9 @@ def load_tokenizer(path_or_id: str | Path) -> PreTrainedTokenizerBase:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if is_out_of_memory(error):
-            raise CheckpointError(f"the tokenizer in {directory} cannot be loaded: {TOO_LITTLE_MEMORY}.") from error
+            raise CheckpointError(f"the tokenizer in {directory} cannot be loaded: {TOO_LITTLE_MEMORY}") from error
         raise CheckpointError(
-            f"the tokenizer in {directory} cannot be read; fetch or save the checkpoint again."
+            f"the tokenizer in {directory} cannot be read; fetch or save the checkpoint again"
         ) from error
     tokenizer.clean_up_tokenization_spaces = False  # a text must come back as it was, and be the same at both ends
     return tokenizer

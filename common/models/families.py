@@ -20,24 +20,24 @@ def check_causal_lm(directory: object, config: Mapping[str, Any]) -> None:
     """Raises `CheckpointError` where config.json says that this is no decoder of text that predicts the next token."""
     if not isinstance(config.get("model_type"), str):
         raise CheckpointError(
-            f"the configuration in {directory} names no model_type; save the checkpoint again with transformers."
+            f"the configuration in {directory} names no model_type; save the checkpoint again with transformers"
         )
     model_type = plain(config["model_type"], 40)
     if config.get("is_encoder_decoder"):
         raise CheckpointError(
             f"the checkpoint in {directory} is an encoder with a decoder (model type '{model_type}'); choose a causal "
-            "language model."
+            "language model"
         )
     if "text_config" in config:
         raise CheckpointError(
             f"the checkpoint in {directory} reads more than text (model type '{model_type}'); save its language model "
-            "as a checkpoint of its own."
+            "as a checkpoint of its own"
         )
     named = config.get("architectures")
     if isinstance(named, list) and named and not any(str(each).endswith(_CAUSAL) for each in named):
         raise CheckpointError(
             f"the checkpoint in {directory} is a {plain(str(named[0]), 60)}, which is no causal language model; choose "
-            "one."
+            "one"
         )
 
 
@@ -47,7 +47,7 @@ def check_positions(directory: object, config: Any) -> None:
     if config.model_type.startswith("llama4") and getattr(config, "attn_temperature_tuning", False):
         raise CheckpointError(
             f"the checkpoint in {directory} scales its attention by a token's row in a pass (attn_temperature_tuning), "
-            "which would let sessions change each other's answers; choose another checkpoint."
+            "which would let sessions change each other's answers; choose another checkpoint"
         )
 
 
@@ -139,7 +139,7 @@ def feed_forward_name(config: Any) -> str:
             return name
     raise CheckpointError(
         f"the configuration of the model type '{plain(config.model_type, 40)}' gives its feed-forward parts no width "
-        "as n_inner or intermediate_size; choose another target."
+        "as n_inner or intermediate_size; choose another target"
     )
 
 

@@ -55,7 +55,7 @@ def describe_tensors(path: Path) -> dict[str, list[Any]]:
         with path.open("rb") as file:
             return _read_tensors(file)
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
-        raise CheckpointError(f"{path} is not a whole safetensors file; fetch the checkpoint again.") from error
+        raise CheckpointError(f"{path} is not a whole safetensors file; fetch the checkpoint again") from error
 
 
 def _read_tensors(file: BinaryIO) -> dict[str, list[Any]]:

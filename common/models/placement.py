@@ -19,7 +19,7 @@ def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Raises `CheckpointError` for a dtype that passes do not run in."""
     chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
-        raise CheckpointError(f"the dtype '{dtype}' is unknown; use one of: {', '.join(DTYPES)}.")
+        raise CheckpointError(f"the dtype '{dtype}' is unknown; use one of: {', '.join(DTYPES)}")
     return chosen
 
 
@@ -28,13 +28,13 @@ def parse_device(device: str | torch.device) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise CheckpointError(f"the device '{device}' is unknown; use cpu, cuda, mps or auto.") from error
+        raise CheckpointError(f"the device '{device}' is unknown; use cpu, cuda, mps or auto") from error
     if chosen.type not in ("cpu", "cuda", "mps"):
-        raise CheckpointError(f"passes do not run on the device '{device}'; use cpu, cuda or mps.")
+        raise CheckpointError(f"passes do not run on the device '{device}'; use cpu, cuda or mps")
     here = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
     if torch.backends.mps.is_available():
         here.append("mps")
     wanted = f"cuda:{chosen.index or 0}" if chosen.type == "cuda" else chosen.type
     if wanted not in here:
-        raise CheckpointError(f"the device '{device}' is not in this machine; use one of: {', '.join(here)}.")
+        raise CheckpointError(f"the device '{device}' is not in this machine; use one of: {', '.join(here)}")
     return chosen

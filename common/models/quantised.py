@@ -103,7 +103,7 @@ def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
         return {}
     check_quantise(quantise)
     if method and quantise:
-        raise CheckpointError(f"the checkpoint is quantised already ({method}); load it as it is.")
+        raise CheckpointError(f"the checkpoint is quantised already ({method}); load it as it is")
     # Such weights are laid out for the device that they are loaded to.
     told: dict[str, Any] = {"device_map": {"": str(device)}}
     make = _ON_LOADING[quantise] if quantise else _AS_STORED.get(method)

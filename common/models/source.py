@@ -52,16 +52,16 @@ def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
     where the hub cannot be reached.
     """
     if not str(path_or_id):  # which would be the directory that the program was started in
-        raise CheckpointError("the checkpoint's name is empty; give a directory or a hub id.")
+        raise CheckpointError("the checkpoint's name is empty; give a directory or a hub id")
     directory = Path(path_or_id).expanduser()
     if directory.suffix.lower() == _GGUF and not directory.is_dir():
-        raise CheckpointError(f"{path_or_id} is a GGUF file: GGUF {_NOT_READ}.")
+        raise CheckpointError(f"{path_or_id} is a GGUF file: GGUF {_NOT_READ}")
     if not directory.is_dir():
         directory = _fetch(str(path_or_id), with_weights)
     if not (directory / CONFIG).is_file():
         if any(file.suffix.lower() == _GGUF for file in directory.iterdir()) or "-gguf" in str(path_or_id).lower():
-            raise CheckpointError(f"{path_or_id} holds no config.json, but GGUF: that {_NOT_READ}.")
-        raise CheckpointError(f"{path_or_id} is not a checkpoint directory: it has no {CONFIG}.")
+            raise CheckpointError(f"{path_or_id} holds no config.json, but GGUF: that {_NOT_READ}")
+        raise CheckpointError(f"{path_or_id} is not a checkpoint directory: it has no {CONFIG}")
     return directory
 
 
@@ -84,9 +84,9 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     # RecursionError is what JSON raises that is nested too deeply.
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON; fetch or save the checkpoint again.") from error
+        raise CheckpointError(f"{path} cannot be read as JSON; fetch or save the checkpoint again") from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} holds no JSON object; fetch or save the checkpoint again.")
+        raise CheckpointError(f"{path} holds no JSON object; fetch or save the checkpoint again")
     return content
 
 
@@ -96,14 +96,14 @@ def weight_files(directory: Path) -> list[Path]:
         return [directory / WEIGHTS]
     if not (directory / SHARD_INDEX).is_file():
         refuse_pickled(directory)
-        raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there.")
+        raise CheckpointError(f"{directory} has no weights; put its {WEIGHTS} there")
     shard_of_tensor = read_json(directory / SHARD_INDEX).get("weight_map")
     if not isinstance(shard_of_tensor, dict):
-        raise CheckpointError(f"{directory / SHARD_INDEX} maps no weights; fetch the checkpoint again.")
+        raise CheckpointError(f"{directory / SHARD_INDEX} maps no weights; fetch the checkpoint again")
     shards = [directory / str(name) for name in sorted(set(shard_of_tensor.values()))]
     for shard in shards:
         if not shard.is_file():
-            raise CheckpointError(f"{directory} lacks {shard.name}; fetch the checkpoint again.")
+            raise CheckpointError(f"{directory} lacks {shard.name}; fetch the checkpoint again")
     return shards
 
 
@@ -119,7 +119,7 @@ def refuse_pickled(directory: Path) -> None:
         f"{directory} holds its weights as {name}, which can run code when it is read; convert it there with "
         f'`python -c "import glob, torch, safetensors.torch as s; s.save_file({{k: v.clone() for f in '
         f"sorted(glob.glob('{pattern}')) for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}}, "
-        f"'{WEIGHTS}', {{'format': 'pt'}})\"`, which reads tensors alone."
+        f"'{WEIGHTS}', {{'format': 'pt'}})\"`, which reads tensors alone"
     )
 
 
@@ -128,7 +128,7 @@ def vocabulary_file(directory: Path) -> Path:
     for name in VOCABULARIES:
         if (directory / name).is_file():
             return directory / name
-    raise CheckpointError(f"{directory} has no tokenizer; put its {VOCABULARIES[0]} there.")
+    raise CheckpointError(f"{directory} has no tokenizer; put its {VOCABULARIES[0]} there")
 
 
 def _fetch(hub_id: str, with_weights: bool) -> Path:
@@ -145,21 +145,21 @@ def _fetch(hub_id: str, with_weights: bool) -> Path:
     try:
         return Path(snapshot_download(hub_id, allow_patterns=patterns))
     except HFValidationError as error:
-        raise CheckpointError(f"{hub_id} is neither a directory nor a model's name on the hub.") from error
+        raise CheckpointError(f"{hub_id} is neither a directory nor a model's name on the hub") from error
     except GatedRepoError as error:
         raise CheckpointError(
             f"{hub_id} is gated; accept its terms on its page on the hub, then log in with `hf auth login` or set "
-            "HF_TOKEN."
+            "HF_TOKEN"
         ) from error
     except RepositoryNotFoundError as error:
         raise CheckpointError(
             f"{hub_id} is neither a directory nor on the hub; check the name, and if it is private, log in with "
-            "`hf auth login` or set HF_TOKEN."
+            "`hf auth login` or set HF_TOKEN"
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             sentence = f"there is no room for {hub_id} in the hub's cache; make some, or set HF_HOME."
             raise CheckpointError(sentence) from error
         raise HubError(
-            f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network."
+            f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network"
         ) from error

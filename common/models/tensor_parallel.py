@@ -22,13 +22,13 @@ def check_parts(config: PreTrainedConfig, ranks: int, quantisation: str) -> None
     if quantisation:
         raise CheckpointError(
             f"a quantised target ({quantisation}) runs on one device; leave out --tensor-parallel, or serve weights as "
-            "they are."
+            "they are"
         )
     model_type = plain(config.model_type, 40)
     if not config.base_model_tp_plan:
         raise CheckpointError(
             f"transformers {transformers_version} has no plan for dividing a model of type '{model_type}' among "
-            "devices; leave out --tensor-parallel, or choose another target."
+            "devices; leave out --tensor-parallel, or choose another target"
         )
     layers = layer_configs(config)
     heads = gcd(*(int(layer.num_attention_heads) for layer in layers))
@@ -39,7 +39,7 @@ def check_parts(config: PreTrainedConfig, ranks: int, quantisation: str) -> None
         remedy = f"use --tensor-parallel {' or '.join(fitting)}" if fitting else "leave out --tensor-parallel"
         raise CheckpointError(
             f"the target's {heads} attention heads with {shared} heads of keys and values cannot be divided among "
-            f"{ranks} ranks; {remedy}."
+            f"{ranks} ranks; {remedy}"
         )
 
 
@@ -51,7 +51,7 @@ def loading_in_parts(ranks: int, device: torch.device) -> dict[str, Any]:
     if here.type != device.type:
         raise CheckpointError(
             f"transformers divides a model among this machine's {here.type} devices, not on {device.type}; choose "
-            f"--device {here.type}, or hide those devices, as CUDA_VISIBLE_DEVICES= does."
+            f"--device {here.type}, or hide those devices, as CUDA_VISIBLE_DEVICES= does"
         )
     try:
         from transformers.distributed import DistributedConfig  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def loading_in_parts(ranks: int, device: torch.device) -> dict[str, Any]:
         return {"distributed_config": DistributedConfig(tp_size=ranks)}
     except (ImportError, TypeError) as error:
         raise CheckpointError(
-            f"transformers {transformers_version} cannot divide a model among devices; install 5.23 or newer."
+            f"transformers {transformers_version} cannot divide a model among devices; install 5.23 or newer"
         ) from error
 
 

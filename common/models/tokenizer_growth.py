@@ -38,11 +38,11 @@ def check_growth(tokenizer: Mapping[str, Any], path: Path) -> None:
     try:
         grown = max(_growth(tokenizer.get(step)) for step in GROWING_STEPS)
     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no tokenizer's; fetch or save the checkpoint again.") from error
+        raise CheckpointError(f"{path} is no tokenizer's; fetch or save the checkpoint again") from error
     if grown > MOST_GROWTH:
         raise CheckpointError(
             f"the tokenizer in {path} may make a text {grown:.0g} times as long, where {MOST_GROWTH:g} times are let "
-            "through; choose another checkpoint."
+            "through; choose another checkpoint"
         )
 
 

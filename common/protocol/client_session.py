@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from common.protocol.checks import check_commit, check_logprobs, check_state
-from common.protocol.constraint import Constrain, no_constraints
+from common.protocol.constraint import AnswerConstraint, Constrain, no_constraints
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import (
@@ -72,8 +72,9 @@ class ClientSession:
         """Begins the session's first turn with a prompt."""
         if not tokens:
             raise MisuseError("the prompt is empty; give at least one token")
+        constraint = self._limits.constrain(settings.constraint)
         self._advance(Open)
-        self._begin_turn(TokenTree(tokens, self._limits.context), settings)
+        self._begin_turn(TokenTree(tokens, self._limits.context), settings, constraint)
         return self._opening()
 
     def reopen(self) -> list[FromClient]:
@@ -94,11 +95,12 @@ class ClientSession:
         where it broke in mid-answer and is to be reopened first."""
         if not 0 <= keep <= self.tree.frontier or keep + len(tokens) == 0:
             raise MisuseError(f"cannot keep {keep} of {self.tree.frontier} tokens and append {len(tokens)}")
+        constraint = self._limits.constrain(settings.constraint)  # may raise, and then nothing has begun
         before = self.state
         self._advance(Open if before is ClientState.PARKED else Extend)
         self.tree.rewrite(keep, tokens)
         self.turn += 1
-        self._begin_turn(self.tree, settings)
+        self._begin_turn(self.tree, settings, constraint)
         if before is ClientState.PARKED:
             return self._opening()
         return None if self._is_lost else Extend(self.turn, keep, tuple(tokens), settings)
@@ -249,14 +251,14 @@ class ClientSession:
             raise PeerError(f"a frame of turn {turn} came before that turn was begun")
         return turn < self.turn
 
-    def _begin_turn(self, tree: TokenTree, settings: Settings) -> None:
+    def _begin_turn(self, tree: TokenTree, settings: Settings, constraint: AnswerConstraint | None) -> None:
         self.tree = tree
         self.finished = None
         self.passes = self.unverified = 0
         self._cancelled = False
         self._logprobs: dict[int, TokenLogprobs] = {}  # by position
         self._settings = settings
-        self._constraint = self._limits.constrain(settings.constraint)
+        self._constraint = constraint
         self.tree.grouped = RULES[settings.rule].grouped
         self._prompt_length = tree.frontier
         self._acknowledged = tree.frontier

@@ -79,7 +79,7 @@ def load_exporters(drafts: Sequence[DraftModel], target: PackedModel) -> Exporte
     if reading is not None and len(widths) > 1:
         raise CheckpointError(
             f"the draft model {reading} is made of the target's keys and values, which have different widths here, and "
-            "no draft state holds that; leave it out."
+            "no draft state holds that; leave it out"
         )
     key_width = next(iter(widths))
     key_values = {layers: KeyValueExporter(layers, key_width) for draft in drafts for layers in draft.depths if layers}

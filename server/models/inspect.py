@@ -156,7 +156,7 @@ def _facts_of_causal_lm(directory: Path, config: dict[str, Any]) -> DraftFacts:
         known = ", ".join(layout.title for layout in LAYOUTS)
         raise CheckpointError(
             f"{directory} holds no draft model: none of ours, nor {known}, nor a causal language model; name another "
-            "directory."
+            "directory"
         )
     check_causal_lm(directory, config)
     weight_files(directory)
@@ -174,7 +174,7 @@ def _headers(directory: Path, prefix: str) -> dict[str, TensorHeader]:
                     found = source.get_slice(name)
                     headers[name] = TensorHeader(found.get_dtype(), tuple(found.get_shape()))
         except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{file} cannot be read; fetch or train the draft again.") from error
+            raise CheckpointError(f"{file} cannot be read; fetch or train the draft again") from error
     own = {name: header for name, header in headers.items() if name.startswith(prefix)}
     return own or headers
 

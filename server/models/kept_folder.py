@@ -28,6 +28,6 @@ def keep_folder(kept: Path, write: Callable[[Path], None], what: str) -> Path:
         # Another daemon may have been first.
         if not kept.is_dir():
             raise CheckpointError(
-                f"{what} cannot be written to {kept.parent}; make room there, or set OUTRIDER_CACHE to another folder."
+                f"{what} cannot be written to {kept.parent}; make room there, or set OUTRIDER_CACHE to another folder"
             ) from error
     return kept

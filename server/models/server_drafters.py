@@ -21,7 +21,7 @@ from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
 
 _DTYPE = "float16"  # of state that never leaves the machine
-SERVER_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01)
+SERVER_TREE = Expansion(breadth=8, children=8, nodes=256, least_probability=0.01, draws_once=True)
 
 
 @dataclass(frozen=True, slots=True)

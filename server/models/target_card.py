@@ -17,7 +17,7 @@ def read_card(name: str, directory: Path, tokenizer: PreTrainedTokenizerBase) ->
     context = context_of(config)
     if context is None:
         raise CheckpointError(
-            f"the configuration in {directory} names no longest context; add max_position_embeddings to it."
+            f"the configuration in {directory} names no longest context; add max_position_embeddings to it"
         )
     return TargetCard(
         model=name,

@@ -228,7 +228,7 @@ def load_target(
         ) from error
     if is_batch_invariant and multiple is None:
         if batch_invariant:
-            raise CheckpointError(f"{_VARIANT}; choose --fast, another --device or --dtype.")
+            raise CheckpointError(f"{_VARIANT}; choose --fast, another --device or --dtype")
         _log.warning(
             "%s: greedy answers may differ from plain decoding where two tokens are nearly as likely", _VARIANT
         )

@@ -86,7 +86,7 @@ class Lead:
         if arguments["batch_invariant"]:
             raise CheckpointError(
                 "a sum over ranks may depend on how many tokens share a pass; leave out --batch-invariant or "
-                "--tensor-parallel."
+                "--tensor-parallel"
             )
         if device == "cpu" and not arguments["threads"]:
             arguments["threads"] = max(1, torch.get_num_threads() // self._rank_info.local)

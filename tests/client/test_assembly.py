@@ -1,6 +1,7 @@
 """The options for drafts and their state, refused where they cannot work."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ import pytest
 from client.assembly import Client, check_together, each_bundle
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
+from client.link.link_state import LinkState
+from client.link.offline import OfflineOptions
 from client.link.replicas import describe
 from common.bundle import make_manifest
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
@@ -20,7 +23,7 @@ from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION, Settings
 from common.rpc.description import ServerDescription
-from tests.client.fakes import ChainDrafter, FakeStream, decoded, target
+from tests.client.fakes import TERMS, ChainDrafter, FakeStream, decoded, target
 
 OFFERING = replace(
     ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), ("greedy",), (), ()),
@@ -130,6 +133,25 @@ def test_each_draft_with_weights_has_a_bundle_that_is_fetched(draft, bundles):
     assert [each.draft for each in chosen] == bundles
     names = [each.bundle for each in chosen]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("is_renewed", [True, False])
+async def test_who_began_without_the_server_uses_the_connection_that_stands_since(is_renewed):
+    """A conversation that began offline would show the draft model's text, and say that the server is away."""
+    alone = client(DraftChoice())
+    described = replace(alone.description, fingerprint=TERMS.fingerprint)
+    begun = replace(alone, description=described, round_trip=math.inf)
+    shared: Any = SimpleNamespace(
+        current=None,
+        is_renewed=is_renewed,
+        open_stream=lambda counted, session: FakeStream(),
+        renew=asyncio.Event().wait,
+    )
+    told = list[LinkState]()
+    offline = OfflineOptions(limit_tokens=0, wait_s=0.05)
+    async with begun.converse(STREAM, None, offline=offline, shared_connection=shared) as conversation:
+        answer = await conversation.answer([1, 2], Settings(5), lambda *_: None, told.append)
+    assert (LinkState.OFFLINE in told, bool(answer.tokens)) == (not is_renewed, is_renewed)
 
 
 def test_a_rule_that_the_server_does_not_offer_is_refused():

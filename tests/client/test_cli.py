@@ -58,6 +58,10 @@ def test_help_imports_nothing_heavy():
         (["run", "hi", "--server", "localhost:1", "--temperature", "1", "--rule", "greedy"], "samples nothing"),
         (["run", "hi", "--server", "localhost:1", "--rule", "luck"], "greedy, coupled, speculative, typical"),
         (["run", "hi", "--server", "localhost:1", "--pace-draft", "inf"], "finite"),
+        (
+            ["run", "hi", "--server", "localhost:1", "--offline-wait", "nan"],
+            "'--offline-wait': Input should be greater",
+        ),
         (["run", "hi", "--server", "localhost:1", "--threads", "100000"], "'--threads': Input should be less than"),
         (["chat", "--server", "localhost:1", "--top-p", "0"], "top-p must lie in"),
         (["chat", "--server", "localhost:1", "--seed", "-1"], "seed must be"),

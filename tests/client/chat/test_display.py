@@ -44,7 +44,22 @@ def remarks(notes: PlainConsole, answer: Answer, options=GREEDY, held=False, ter
                 "once it is back, /online asks it again"
             ],
         ),
+        (
+            Answer((1,), OFFLINE, ONE),
+            {"terminal": False},
+            ["the answer is not whole: the server was out of reach; once it is back, /online asks it again"],
+        ),
+        (
+            Answer((), OFFLINE, ONE),
+            {},
+            ["the answer is not whole: the server was out of reach; once it is back, /retry asks it again"],
+        ),
         (Answer((), OFFLINE, ONE, (1, 2)), {"held": True}, ["/online has the server verify"]),
+        (
+            Answer((), OFFLINE, ONE),
+            {"held": True},
+            ["the draft model wrote nothing; after /online, /retry asks it again"],
+        ),
         (Answer((), "length", ONE, (1, 2), private=True), {"options": LOSSY}, ["the prompt is private"]),
         (
             Answer((1,), "stop", replace(ONE, unverified_tokens=1), note="odd"),

@@ -298,6 +298,31 @@ async def test_who_keeps_what_was_written_has_it_in_the_answer():
     assert answer.tokens == (*kept, *decoded(tokens, COUNT - len(kept)))
 
 
+class FarAway(FakeStream):
+    """Its frames take a while."""
+
+    async def receive(self):
+        frame = await super().receive()
+        await asyncio.sleep(0.1)
+        return frame
+
+
+async def test_what_was_written_whole_and_kept_is_ended_by_the_server_that_is_back():
+    async def dial():
+        await asyncio.sleep(0.5)
+        return FarAway()
+
+    talk = conversation(
+        FakeStream(pass_seconds=0.01, breaks_after=3),
+        dial,
+        ChainDrafter(wrong, depth=400),
+        offline=OfflineOptions(limit_tokens=COUNT, wait_s=5.0, accept_unverified=True),
+    )
+    answer = await ask(talk)
+    talk.close()
+    assert (answer.finish_reason, len(answer.tokens), answer.provisional) == ("length", COUNT, ())
+
+
 async def test_who_keeps_nothing_that_was_written_loses_nothing():
     talk = conversation(
         FakeStream(breaks_after=3), Server(back=0.2), None, offline=OfflineOptions(accept_unverified=True)

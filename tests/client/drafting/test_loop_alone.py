@@ -232,6 +232,17 @@ def test_no_more_is_written_than_allowed(limit):
     assert loop.begin_step() is None
 
 
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_no_more_is_offered_than_allowed_of_what_was_drafted_before(limit):
+    loop = with_an_unlikely_end()
+    loop.go_offline(limit)
+    assert loop.run == (7, 8, 9)[:limit]
+    loop.session.lost()
+    accepted = loop.accept_unverified(3)
+    assert accepted == (7,)[:limit]
+    assert loop.run == (8, 9)[: max(0, limit - 1)]
+
+
 def test_a_full_tree_ends_the_run_instead_of_trying_for_ever():
     loop = begun(count=300)
     loop.go_offline(300)

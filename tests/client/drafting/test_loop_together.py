@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import LOCKSTEP, STREAM, Policy
+from common.drafters.best_first import Expansion
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import (
     Ack,
@@ -128,6 +129,16 @@ def test_groups_that_were_drawn_leave_at_once():
     loop = drawing(STREAM)
     for level in range(8):
         assert grown(one_group(loop, 2 * level)) == [[7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "idle", "draws_once"),
+    [(STREAM, "", True), (LOCKSTEP, "eager", True), (LOCKSTEP, LOCKSTEP.idle, False)],
+)
+def test_nothing_is_drawn_behind_a_group_in_the_same_step_where_it_leaves_at_once(policy, idle, draws_once):
+    """Or the group would leave later, by a time that depends on what was drawn."""
+    assert drawing(policy, idle).begin_step().bounds(Expansion()).draws_once == draws_once
+    assert not together(3).begin_step().bounds(Expansion()).draws_once
 
 
 def test_groups_of_rounds_leave_at_once_where_the_server_does_not_wait_for_rounds():

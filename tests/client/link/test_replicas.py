@@ -3,9 +3,10 @@ describe themselves."""
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -255,6 +256,17 @@ async def test_a_refusal_does_not_wait_for_each_silent_replica(monkeypatch) -> N
         monkeypatch.setattr(replicas._Inquiry, "_ask", noted)
         assert await choose_other(Access(own.address, others=others), own.said, [own.address]) is None
     assert 2 < len(asked) <= 6, "some pairs, and not all of them"
+
+
+@pytest.mark.parametrize("remembered", [2, 12])
+async def test_the_given_address_answers_where_all_that_is_remembered_is_silent(remembered: int) -> None:
+    with ExitStack() as silent:
+        listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(remembered)]
+        gone = [Address("127.0.0.1", each.getsockname()[1]) for each in listeners]
+        async with fleet(0.5) as (given,):
+            replica = await choose_replica(Access(given.address, follow_replicas=True), 2.0, remembered=gone)
+            await replica.connection.close()
+    assert replica.access.address == given.address
 
 
 async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkeypatch) -> None:

@@ -102,6 +102,15 @@ async def test_streams_that_broke_together_share_the_next_connection(made):
     assert all(connection.is_closed for connection in made)
 
 
+async def test_a_connection_is_renewed_once_another_stands(made):
+    async with shared_connection_to_somebody() as (shared_connection, _):
+        streams = ConversationStreams(shared_connection, "s")
+        await closed(streams.open())
+        assert not shared_connection.is_renewed
+        await closed(await streams.dial())
+        assert shared_connection.is_renewed
+
+
 async def test_a_connection_that_carries_nothing_and_is_not_the_newest_is_closed(made):
     async with shared_connection_to_somebody() as (shared_connection, _):
         staying, going = ConversationStreams(shared_connection, "a"), ConversationStreams(shared_connection, "b")

@@ -214,6 +214,14 @@ def test_drawn_siblings_come_in_whole_groups_from_one_distribution(scene):
         assert all(each.token in each.draw.tokens for each in group)
 
 
+def test_nothing_is_drawn_behind_drawn_siblings_in_the_same_call(scene):
+    drafter = scene.drafter(nodes=20, draws_once=True)
+    drawn = drafter.draft(TreeView(tuple(TOKENS), (), rule="speculative", sampling=Sampling(1.0)))
+    assert len(drawn) > 1
+    assert all(each.parent == 0 for each in drawn)
+    assert any(each.parent < 0 for each in drafter.draft(TreeView(tuple(TOKENS), ()))), "what is not drawn goes ahead"
+
+
 def test_levels_that_do_not_go_ahead_are_the_first_level_of_those_that_do(scene):
     view = TreeView(tuple(TOKENS), (), rule="greedy")
     ahead, one = scene.drafter(nodes=20), scene.drafter(nodes=20, ahead=False)

@@ -1,5 +1,7 @@
 """A published DFlash draft computes the published equations, with whatever state has arrived, and drafts from them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from common.drafters.best_first import Expansion
 from common.drafters.block_drafter import BlockDrafter
 from common.drafters.dflash import DflashNetwork
 from common.models.parts import head_of
+from common.protocol.sampling import Sampling
 from common.protocol.views import TreeView
 from tests.common.draft_models import published_dflash
 from tests.common.draft_models.published_dflash import DIM, EPSILON, LENGTH, MASK
@@ -118,3 +121,13 @@ def test_one_call_drafts_the_chain_that_the_block_makes_most_probable(scene, pub
     assert [each.token for each in proposals] == rows.argmax(-1).tolist()
     assert [each.parent for each in proposals] == [-number for number in range(LENGTH - 1)]
     assert [each.logp for each in proposals] == pytest.approx(rows.amax(-1).tolist(), abs=1e-4)
+
+
+def test_nothing_is_drawn_behind_drawn_siblings_in_the_same_call(scene, published):
+    expansion = Expansion(children=2, breadth=4, nodes=30, least_probability=1e-12, draws_once=True)
+    drafter = BlockDrafter(network_for(scene, published), REQUEST, expansion)
+    view = TreeView(tuple(TOKENS), (), rule="speculative", sampling=Sampling(1.0))
+    drawn = drafter.draft(view, scene.frames(exporter_for(published), range(11)))
+    assert len(drawn) == 2
+    assert all(each.parent == 0 for each in drawn)
+    assert any(each.parent < 0 for each in drafter.draft(replace(view, rule="greedy"))), "what is not drawn goes ahead"

@@ -4,6 +4,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,8 @@ from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.messages import Finished, FinishReason, Settings, StateRequest
+from common.protocol.sampling import Sampling
+from common.protocol.views import TreeView
 from tests.common.drafters.growing import Growing
 from tests.families import make_checkpoint
 
@@ -123,6 +126,30 @@ def test_a_padded_vocabulary_is_cut_to_the_targets(checkpoint):
     drafted = [proposal for _ in range(3) for _, proposal in growing.draft()]
     assert len(drafted) == 24
     assert all(proposal.token < 50 for proposal in drafted)
+
+
+class OneWay:
+    """Allows everything, and says that behind any token 9 alone may come."""
+
+    def allowed(self, answer):
+        return np.ones(VOCAB, dtype=bool)
+
+    def forced(self, answer, most):
+        return (9,)[:most]
+
+
+@pytest.mark.parametrize(
+    ("rule", "draws_once", "brings"), [("coupled", True, 1), ("speculative", False, 1), ("speculative", True, 0)]
+)
+def test_forced_tokens_do_not_hold_up_siblings_that_were_drawn(checkpoint, rule, draws_once, brings):
+    """To ask what is forced takes a time that depends on what was drawn."""
+    drafter = drafter_of(checkpoint, breadth=2, children=2, draws_once=draws_once)
+    view = TreeView(
+        tuple(PROMPT), (), rule=rule, sampling=Sampling(1.0), constraint=OneWay(), prompt_length=len(PROMPT)
+    )
+    proposals = drafter.draft(view)
+    assert [each.parent < 0 for each in proposals].count(True) == 2 * brings
+    assert [each.parent for each in proposals].count(0) == 2
 
 
 def test_slots_are_given_back(checkpoint):

@@ -9,6 +9,7 @@ from common.protocol.messages import (
     Ack,
     Cancel,
     Commit,
+    Constraint,
     Draw,
     Extend,
     Failed,
@@ -47,6 +48,20 @@ def test_open_carries_the_whole_sequence():
     session = ClientSession("s", Limits("f", 9, 20, 4))
     assert session.open((1, 2), SETTINGS) == Open(PROTOCOL_VERSION, "f", "s", 0, (1, 2), 2, SETTINGS)
     assert session.state is ClientState.OPENING
+
+
+@pytest.mark.parametrize("turn", ["the first", "a later one"])
+def test_a_turn_whose_constraint_cannot_be_met_has_not_begun(turn):
+    session = opened() if turn == "a later one" else ClientSession("s", Limits("f", 9, 20, 4))
+    if turn == "a later one":
+        session.receive(Finished(0, 2, FinishReason.LENGTH))
+    before = session.state, session.turn
+    asked = replace(SETTINGS, constraint=Constraint("regex", "("))
+    with pytest.raises(PeerError, match="not supported here"):
+        session.extend(2, (3,), asked) if turn == "a later one" else session.open((1, 2), asked)
+    assert (session.state, session.turn) == before
+    begun = session.extend(2, (3,), SETTINGS) if turn == "a later one" else session.open((1, 2), SETTINGS)
+    assert begun is not None
 
 
 def test_drafting_does_not_wait_for_opened():

@@ -213,7 +213,7 @@ class _Background:
 
 
 def _start(part: Part, out: Path, children: Children) -> "subprocess.Popen[bytes]":
-    resumed = ()
+    resumed: tuple[str, ...] = ()
     if part.begun is not None and part.begun.exists():
         resumed = ("--resume",)
     elif part.begun is not None:

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from client.endpoint import parameters
+from client.endpoint import parameters, structured
 from client.endpoint.faults import FaultError, wrong
 from client.endpoint.openai_requests import CompletionRequest, read_chat
 from common.protocol.sampling import Sampling
 
 _AS_IN_CHATS = frozenset(
     (
-        *("model", "stream", "parallel_tool_calls", "stop", "chat_template_kwargs", "structured_outputs"),
+        *("model", "stream", "parallel_tool_calls", "stop", "chat_template_kwargs"),
+        *(structured.READERS.keys() - {"response_format"}),  # which is 'text.format' here
         *("temperature", "top_p", "top_k", "min_p", "seed"),
         *("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias"),
         *("metadata", "prompt_cache_key", "safety_identifier", "service_tier", "user"),

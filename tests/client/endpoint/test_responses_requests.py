@@ -7,6 +7,8 @@ import pytest
 from client.endpoint.faults import FaultError, wrong
 from client.endpoint.openai_requests import CompletionRequest, read_chat
 from client.endpoint.responses_requests import in_words_of_responses, read_response
+from common.protocol.constraint import Grammar
+from common.protocol.messages import Constraint
 from common.protocol.sampling import Sampling
 
 DEFAULTS = Sampling(seed=7)
@@ -60,6 +62,29 @@ def test_a_schema_is_a_chats():
     asked = read({"text": {"format": {"type": "json_schema", "name": "n", "strict": True, "schema": SCHEMA}}})
     _, constraint = asked.form
     assert json.loads(constraint.text) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"guided_regex": "a+"},
+        {"guided_json": SCHEMA},
+        {"guided_grammar": 'start: "a"'},
+        {"guided_choice": ["a", "b"]},
+        {"structured_outputs": {"regex": "a+"}},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_a_form_in_vllms_words_is_a_chats(asked):
+    read_form = read(asked, strict=True)
+    assert (read_form.form, read_form.ignored) == (chat(**asked).form, ())
+    assert read_form.form is not None
+
+
+def test_a_form_has_one_name_here():
+    assert read({"guided_regex": "a+"}).form == ("guided_regex", Constraint(Grammar.REGEX, "a+"))
+    named = read({"response_format": {"type": "json_object"}})
+    assert (named.form, named.ignored) == (None, ("response_format",))
 
 
 def test_items_become_messages_and_those_of_one_answer_one():

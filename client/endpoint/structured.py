@@ -13,6 +13,9 @@ from common.protocol.messages import Constraint
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
+_PLAIN_MARKS = frozenset(" _-,")
+"""Marks that stand for themselves in a regular expression, and in a grammar around it."""
+
 
 def response_format(name: str, value: Any) -> Constraint | None:
     """None for plain text."""
@@ -51,8 +54,14 @@ def _schema(name: str, value: Any) -> Constraint:
 def _choice(name: str, value: Any) -> Constraint:
     if not isinstance(value, list) or not value:
         raise wrong(name, f"'{name}' must be a list of strings")
-    options = ("".join(f"\\x{{{ord(each):x}}}" for each in parameters.text(name, option)) for option in value)
+    options = ("".join(map(_in_regex, parameters.text(name, option))) for option in value)
     return Constraint(Grammar.REGEX, "|".join(options))
+
+
+def _in_regex(character: str) -> str:
+    """Plainly where that can be, because the length of a constraint is bounded."""
+    is_plain = character.isalnum() or character in _PLAIN_MARKS
+    return character if is_plain else f"\\x{{{ord(character):x}}}"
 
 
 _FORMS: Mapping[str, Callable[[str, Any], Constraint]] = {

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.endpoint.answer_parsers.answer_grammars import in_form
 from client.endpoint.faults import FaultError
 from client.endpoint.ollama import read_ollama_chat
 from client.endpoint.openai_requests import read_chat, read_completion
 from common.models.checkpoint import load_tokenizer
 from common.models.shipped import shipped_family
-from common.protocol.constraint import Grammar
+from common.protocol.constraint import Grammar, check_length
 from common.protocol.messages import Constraint
 from common.protocol.sampling import Sampling
 from common.sampling.grammar import Grammars
@@ -124,7 +125,26 @@ GRAMMARS = Grammars(TOKENIZER, len(TOKENIZER), {TOKENIZER.eos_token_id})
 )
 def test_choices_of_any_text_are_what_may_be_answered(choices):
     _, constraint = form(guided_choice=choices)
+    as_grammar = GRAMMARS(Constraint(Grammar.LARK, in_form(constraint)))
     for choice in choices:
         tokens = TOKENIZER(choice, add_special_tokens=False)["input_ids"]
         if TOKENIZER.decode(tokens) == choice:
             assert GRAMMARS(constraint).allowed(tokens)[TOKENIZER.eos_token_id]
+            assert as_grammar.allowed(tokens)[TOKENIZER.eos_token_id]
+
+
+WORDS = st.text(st.sampled_from("aZ09é漢 _-,"), min_size=1, max_size=20)
+
+
+@given(choices=st.lists(WORDS, min_size=1, max_size=8))
+def test_choices_of_words_are_as_long_as_they_are(choices):
+    _, constraint = form(guided_choice=choices)
+    assert constraint.text == "|".join(choices)
+
+
+def test_thousands_of_choices_are_not_too_long():
+    choices = [f"section {index}, part b" for index in range(1400)]
+    _, constraint = form(guided_choice=choices)
+    check_length(constraint)
+    tokens = TOKENIZER(choices[-1], add_special_tokens=False)["input_ids"]
+    assert GRAMMARS(constraint).allowed(tokens)[TOKENIZER.eos_token_id]

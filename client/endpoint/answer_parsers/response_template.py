@@ -30,13 +30,13 @@ class ResponseTemplate:
             raise MisuseError(f"the target's response template is not understood: {error}") from error
         self._finds_calls = bool(tools)
         self._new_id = new_id
-        self._held = ""  # fed, and not yet part of any piece
+        self._held = ""  # fed, and not yet part of any piece or mark
         self._is_in_call = False
         self._is_broken = False
 
     def feed(self, text: str) -> Sequence[Piece]:
         pieces: list[Piece] = []
-        # By characters: transformers' events do not say of which text they are made.
+        # By characters, each of which ends one mark at most: events do not say of which text they are made.
         for character in text:
             self._held += character
             pieces += self._events(character)
@@ -59,27 +59,43 @@ class ResponseTemplate:
             self._is_broken = True
             return self._taken_as_text()
         pieces: list[Piece] = []
-        for event in events:
-            pieces += self._piece(event)
+        unread = self._unread
+        for index, event in enumerate(events):
+            behind = unread + sum(len(each.get("text", "")) for each in events[index + 1 :])
+            pieces += self._piece(event, behind)
+        if events and not self._is_in_call:
+            self._drop_up_to(unread)  # marks, too
         return pieces
 
-    def _piece(self, event: Mapping[str, Any]) -> list[Piece]:
+    @property
+    def _unread(self) -> int:
+        """The length of what transformers has been fed and told nothing of: it may be the beginning of a mark."""
+        return len(self._parser._buffer) - self._parser._pos
+
+    def _piece(self, event: Mapping[str, Any], behind: int) -> list[Piece]:
+        """`behind`: so many characters follow what the event is about."""
         kind, field = event["type"], event["field"]
         if field == _CALLS:
             self._is_in_call = kind != "region_close"
-            return self._calls(event["value"]) if kind == "region_close" else []
+            return self._calls(event["value"], behind) if kind == "region_close" else []
         if kind != "region_chunk":
             return []
-        self._held = ""
+        self._held = self._held.removeprefix(event["text"])  # behind a mark it is no prefix, and goes with the mark
         return [TextPiece(event["text"], is_reasoning=field in _REASONING)]
 
-    def _calls(self, value: Any) -> list[Piece]:
+    def _calls(self, value: Any, behind: int) -> list[Piece]:
+        raw = self._drop_up_to(behind)
         calls = [_call(each) for each in (value if isinstance(value, list) else [value])]
         known = [call for call in calls if call is not None]
         if not self._finds_calls or len(known) < len(calls):
-            return self._taken_as_text()
-        self._held = ""
+            return [TextPiece(raw)] if raw else []
         return [ToolCall(self._new_id(), call.name, call.arguments) for call in known]
+
+    def _drop_up_to(self, behind: int) -> str:
+        """Keeps the last characters alone, so many as are `behind`, and returns the others."""
+        border = max(0, len(self._held) - behind)  # the prompt's end may be unread, too
+        dropped, self._held = self._held[:border], self._held[border:]
+        return dropped
 
     def _taken_as_text(self) -> list[Piece]:
         text, self._held = self._held, ""

@@ -28,7 +28,7 @@ from client.endpoint.access_checks import AccessChecks, AccessRules
 from client.endpoint.answer_parsers.pieces import ToolCall
 from client.endpoint.answers import Answers, Event, HeldAnswers
 from client.endpoint.faults import Fault, FaultError, internal, no_embeddings, no_such_path, wrong
-from client.endpoint.openai_requests import CompletionRequest, RequestKind, read_chat, read_completion
+from client.endpoint.openai_requests import DRAWN_SEED_BITS, CompletionRequest, RequestKind, read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, model, model_list
 from client.endpoint.served_models import ServedModels
 from client.endpoint.sse import DONE, EventStream, event, until_disconnected
@@ -80,7 +80,7 @@ class OpenAiPaths:
 
     def _fresh(self) -> Sampling:
         """What a request does not set itself."""
-        return replace(self._defaults, seed=randbits(64))
+        return replace(self._defaults, seed=randbits(DRAWN_SEED_BITS))
 
     async def _answer(self, http: Request, request: CompletionRequest) -> ASGIApp:
         service = self._models.find(request.model)

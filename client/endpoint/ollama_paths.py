@@ -29,7 +29,7 @@ from client.endpoint.ollama import (
     read_ollama_show,
 )
 from client.endpoint.ollama_models import OllamaModel
-from client.endpoint.openai_requests import CompletionRequest
+from client.endpoint.openai_requests import DRAWN_SEED_BITS, CompletionRequest
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.served_models import ServedModels
 from client.endpoint.service import Service
@@ -74,7 +74,7 @@ class OllamaPaths:
         if load is not None:  # every model that is served here stays loaded
             self._models.find(load.model)
             return JSONResponse(OllamaBuilder(load.model, is_chat, prompt_tokens=0).loaded(load.reason, _now()))
-        completion = read(body, replace(self._defaults, seed=randbits(64)))
+        completion = read(body, replace(self._defaults, seed=randbits(DRAWN_SEED_BITS)))
         request = replace(completion, is_read=is_chat and completion.stream)
         service = self._models.find(request.model)
         choices = await asyncio.to_thread(service.choices, request)

@@ -20,6 +20,10 @@ from common.protocol.sampling import MAX_BIASED_TOKENS, REPETITION_PENALTIES, TE
 MOST_CHOICES = 32
 """Answers that one request may ask for: half of the requests that may wait."""
 
+DRAWN_SEED_BITS = 52
+"""Of a seed that is drawn for a request: with a choice's index added it is still a whole number that JavaScript's
+numbers hold, so that whoever is told it can ask for the same answer again."""
+
 _SEEDS = 1 << 64
 _LEAST_TOP_P = 1e-6  # less than the likeliest token of any vocabulary has
 _COMPLETION_TOKENS = 16  # OpenAI's own default

@@ -22,7 +22,7 @@ from client.endpoint.app import read_json
 from client.endpoint.faults import wrong
 from client.endpoint.live_answer import Change, LiveAnswer
 from client.endpoint.monitor import Monitor
-from client.endpoint.openai_requests import read_chat
+from client.endpoint.openai_requests import DRAWN_SEED_BITS, read_chat
 from client.endpoint.served_models import ALIAS, ServedModels
 from client.endpoint.sse import EventStream, event
 from common.protocol.errors import MisuseError
@@ -33,9 +33,6 @@ _STATUS_INTERVAL_S = 1.0
 
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """Of the files that the page loads, by their ending."""
-
-_SEED_BITS = 53
-"""Of a seed that is drawn for an answer: what a browser's numbers hold, so that the one that it shows can be set."""
 
 _HEADERS = {
     "Cache-Control": "no-cache",
@@ -92,7 +89,7 @@ class PagePaths:
         context = self._context
         body = await read_json(request)
         rule = body.pop("rule", None) if isinstance(body, dict) else None
-        chat_request = read_chat(body, replace(context.defaults, seed=randbits(_SEED_BITS)))
+        chat_request = read_chat(body, replace(context.defaults, seed=randbits(DRAWN_SEED_BITS)))
         service = context.models.find(chat_request.model)
         choice = (await asyncio.to_thread(service.choices, chat_request))[0]
         options = choice.options if rule is None else self._by_rule(choice.options, rule)

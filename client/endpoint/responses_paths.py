@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from client.endpoint.answers import Answers, Event, HeldAnswers
 from client.endpoint.app import read_json, unless_disconnected, warning
 from client.endpoint.faults import FaultError, internal
+from client.endpoint.openai_requests import DRAWN_SEED_BITS
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.responses_events import ResponseWriter
 from client.endpoint.responses_requests import in_words_of_responses, our_name, read_response
@@ -40,7 +41,8 @@ class ResponsesPaths:
 
     async def _create(self, http: Request) -> ASGIApp:
         body = await read_json(http)
-        request = read_response(body, replace(self._defaults, seed=randbits(64)), strict=self._strict)
+        fresh = replace(self._defaults, seed=randbits(DRAWN_SEED_BITS))
+        request = read_response(body, fresh, strict=self._strict)
         service = self._models.find(request.model)
         try:
             choices = await asyncio.to_thread(service.choices, request)

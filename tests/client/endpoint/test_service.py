@@ -9,13 +9,17 @@ from starlette.testclient import TestClient
 
 from client.answering import AnswerOptions, find_policy
 from client.endpoint.access_checks import access_rules_for
+from client.endpoint.answer_on_conversation import Choice
 from client.endpoint.answer_parsers.answer_format import find_syntax
 from client.endpoint.app import OpenAiPaths, make_app
 from client.endpoint.faults import FaultError
+from client.endpoint.monitor import Monitor
 from client.endpoint.ollama_paths import OllamaPaths
 from client.endpoint.openai_requests import read_chat, read_completion
+from client.endpoint.page import PageContext, PagePaths
 from client.endpoint.responses_paths import ResponsesPaths
 from client.endpoint.service import EndpointDefaults, Service, WhenOffline
+from client.link.link_state import LinkState
 from client.text import raw_tokens
 from common.protocol.sampling import Sampling
 from tests.client.endpoint.answer_parsers.test_answer_grammars import ADD, LOOK, Setting
@@ -168,6 +172,31 @@ def test_strict_tools_without_effect_are_named_before_an_answer_begins(path, ask
         assert pool.asked == 1
 
 
+def choices_over_http(serving: Service, path: str, asked: dict) -> list[Choice]:
+    """What becomes of a request before an answer begins."""
+    made: list[Choice] = []
+    choices_of = serving.choices
+
+    def record(request):
+        found = choices_of(request)
+        made.extend(found)
+        return found
+
+    serving.choices = record
+    models, defaults = SimpleNamespace(find=lambda _: serving), Sampling(seed=0)
+    monitor = Monitor(LinkState.ONLINE, None, lambda: True)
+    paths = (
+        OpenAiPaths(models, defaults, dict),
+        ResponsesPaths(models, defaults),
+        OllamaPaths(models, defaults),
+        PagePaths(PageContext(serving._client, models, monitor, defaults, None, None, lambda: True)),
+    )
+    app = make_app([route for each in paths for route in each.routes()], access_rules_for("127.0.0.1", None))
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        client.post(path, json=asked)
+    return made
+
+
 @pytest.mark.parametrize(
     ("path", "asked", "is_read"),
     [
@@ -180,24 +209,28 @@ def test_strict_tools_without_effect_are_named_before_an_answer_begins(path, ask
     ],
 )
 def test_the_line_of_a_drafts_answer_is_in_streamed_chats_alone(path, asked, is_read):
-    notes = []
+    made = choices_over_http(service("hermes", NoPool(), note="(alone)"), path, asked)
+    assert [choice.offline_note for choice in made] == ["\n\n(alone)" if is_read else ""]
 
-    serving = service("hermes", NoPool(), note="(alone)")
-    choices_of = serving.choices
 
-    def record(request):
-        made = choices_of(request)
-        notes.extend(choice.offline_note for choice in made)
-        return made
-
-    serving.choices = record
-    models = SimpleNamespace(find=lambda _: serving)
-    defaults = Sampling(seed=0)
-    paths = OpenAiPaths(models, defaults, dict), ResponsesPaths(models, defaults), OllamaPaths(models, defaults)
-    app = make_app([route for each in paths for route in each.routes()], access_rules_for("127.0.0.1", None))
-    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
-        client.post(path, json=asked)
-    assert notes == ["\n\n(alone)" if is_read else ""]
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v1/chat/completions", {**BODY, "n": 32}),
+        ("/v1/completions", {"model": "m", "prompt": "Hi", "n": 32}),
+        ("/v1/responses", {"model": "m", "input": "Hi"}),
+        ("/api/chat", BODY),
+        ("/api/generate", {"model": "m", "prompt": "Hi"}),
+        ("/page/answer", BODY),
+    ],
+)
+def test_a_seed_that_is_drawn_is_a_whole_number_of_javascripts(monkeypatch, path, asked):
+    for module in ("app", "responses_paths", "ollama_paths", "page"):
+        monkeypatch.setattr(f"client.endpoint.{module}.randbits", lambda bits: (1 << bits) - 1)
+    seeds = [choice.options.sampling.seed for choice in choices_over_http(service("hermes", NoPool()), path, asked)]
+    assert len(seeds) == asked.get("n", 1)
+    assert min(seeds) > 1 << 51
+    assert max(seeds) < 1 << 53
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ Knows conversations and the emitter; it may not know requests, HTTP or the pool.
 import asyncio
 import math
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,9 @@ from client.link.reconnecting_stream import LinkListener
 from client.private.draft_only import SPENT
 from client.private.router import PrivacyRouter
 from client.private.spans import SplitPrompt
-from common.protocol.errors import MisuseError, OutriderError
-from common.protocol.messages import FinishReason
+from common.protocol.constraint import Constrain
+from common.protocol.errors import MisuseError, OutriderError, PeerError
+from common.protocol.messages import Constraint, FinishReason
 
 _RETRY_SECONDS = 5
 _CANCEL_SECONDS = 5.0  # for the server to confirm that an answer is over
@@ -77,7 +78,8 @@ class AnswerOnConversation:
         server too."""
         on_tokens = self._emitter if self._prompt.private is None else self._emit_private
         try:
-            answer = await to_its_end(self._router, self._prompt, self._options, on_tokens, self._link_changed)
+            async with compiled(self._client.constrain, self._options.constraint):
+                answer = await to_its_end(self._router, self._prompt, self._options, on_tokens, self._link_changed)
         finally:
             self._emitter.ignore_link()
         return self._finish(answer)
@@ -142,6 +144,23 @@ class AnswerOnConversation:
             return FinishReason.LENGTH
         has_called = any(isinstance(piece, ToolCall) for piece in self._emitter.pieces)
         return _CALLED if has_called else FinishReason.END
+
+
+@asynccontextmanager
+async def compiled(constrain: Constrain, constraint: Constraint | None) -> AsyncIterator[None]:
+    """While the block lasts, the constraint is compiled, however long the request has waited: a session, which compiles
+    on the event loop, finds it so. Raises FaultError for one that cannot be compiled now."""
+    if constraint is None:
+        yield
+        return
+    try:
+        held = await asyncio.to_thread(constrain, constraint)
+    except PeerError as error:
+        raise wrong(None, str(error)) from error
+    try:
+        yield
+    finally:
+        del held
 
 
 async def to_its_end(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
 from client.assembly import Client
-from client.endpoint.answer_on_conversation import AnswerOnConversation, Choice, to_its_end
+from client.endpoint.answer_on_conversation import AnswerOnConversation, Choice, compiled, to_its_end
 from client.endpoint.answer_parsers.answer_format import AnswerFormat
 from client.endpoint.answer_parsers.calls import CallSyntax
 from client.endpoint.answer_parsers.pieces import AnswerParser, PlainText
@@ -235,9 +235,10 @@ class Service:
             if not is_private:
                 conversation.offline = replace(usual, wait_s=_ENDLESS_SECONDS)
             try:
-                return await to_its_end(
-                    self._client.privacy_router(conversation), prompt, options, on_tokens, link_changed
-                )
+                async with compiled(self._client.constrain, options.constraint):
+                    return await to_its_end(
+                        self._client.privacy_router(conversation), prompt, options, on_tokens, link_changed
+                    )
             finally:
                 conversation.offline = usual
 

@@ -17,6 +17,7 @@ from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import TextForm
 from client.private.spans import SplitPrompt
 from client.refusals import Refusals
+from common.protocol.constraint import no_constraints
 from common.protocol.messages import Failed, FailureCode
 from common.protocol.sampling import Sampling
 from tests.client.demo.answers import answer
@@ -27,6 +28,7 @@ async def finished_answer(answered, tokenizer, choice: Choice) -> FinishedAnswer
     """`answered` is how a router answers."""
     client = SimpleNamespace(
         tokenizer=tokenizer,
+        constrain=no_constraints,
         description=SimpleNamespace(end_tokens=()),
         privacy_router=lambda _: SimpleNamespace(answer=answered),
     )

@@ -1,6 +1,10 @@
 """What becomes of a request before any server is asked: real grammars and formats, and a client that reaches nobody."""
 
+import asyncio
+import threading
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,8 +24,14 @@ from client.endpoint.page import PageContext, PagePaths
 from client.endpoint.responses_paths import ResponsesPaths
 from client.endpoint.service import EndpointDefaults, Service, WhenOffline
 from client.link.link_state import LinkState
+from client.link.offline import OfflineOptions
 from client.text import raw_tokens
+from common.protocol.constraint import Grammar
+from common.protocol.errors import PeerError
+from common.protocol.messages import Constraint, FailureCode
 from common.protocol.sampling import Sampling
+from common.sampling.grammar import MOST_KEPT, Grammars
+from tests.client.demo.answers import answer as whole_answer
 from tests.client.endpoint.answer_parsers.test_answer_grammars import ADD, LOOK, Setting
 
 TEMPLATE = "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}Hi"
@@ -42,9 +52,24 @@ class NoPool:
         raise ReachedError
 
 
+class OneConversation:
+    """A pool whose conversation answers nothing itself."""
+
+    @asynccontextmanager
+    async def conversation(self, *_, **__):
+        yield SimpleNamespace(
+            session=None,
+            offline=OfflineOptions(),
+            cancel=None,
+            logprobs_of=lambda _: None,
+            upload_s=lambda: 0.0,
+            accept_unverified=None,
+        )
+
+
 def service(
     syntax: str,
-    pool: NoPool,
+    pool: NoPool | OneConversation,
     *,
     strict: bool = False,
     note: str = "",
@@ -231,6 +256,64 @@ def test_a_seed_that_is_drawn_is_a_whole_number_of_javascripts(monkeypatch, path
     assert len(seeds) == asked.get("n", 1)
     assert min(seeds) > 1 << 51
     assert max(seeds) < 1 << 53
+
+
+def page_answer(made: Service, choice: Choice) -> Awaitable[object]:
+    return made.show(choice.prompt, choice.options, lambda _: None, lambda *_: None, lambda _: None)
+
+
+def app_answer(made: Service, choice: Choice) -> Awaitable[object]:
+    return made.answer(choice, lambda _: None)
+
+
+ANSWERS = pytest.mark.parametrize("answer", [app_answer, page_answer])
+
+
+@ANSWERS
+async def test_no_constraint_is_compiled_on_the_event_loop(monkeypatch, answer: Callable):
+    """Though the session asks for it there, and others have been compiled since the request came, and since then."""
+    threads: list[int] = []
+    compile_ = Grammars._compile
+
+    def recorded(grammars, constraint):
+        threads.append(threading.get_ident())
+        return compile_(grammars, constraint)
+
+    async def compile_others(begun: str):
+        for index in range(MOST_KEPT):
+            await asyncio.to_thread(made._client.constrain, Constraint(Grammar.REGEX, f"{begun}{index}"))
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        await compile_others("b")
+        assert made._client.constrain(settings.constraint) is not None
+        return whole_answer(())
+
+    monkeypatch.setattr(Grammars, "_compile", recorded)
+    made = service("hermes", OneConversation())
+    made._client.privacy_router = lambda _: SimpleNamespace(answer=answered)
+    (choice,) = await asyncio.to_thread(made.choices, read_chat({**BODY, "guided_regex": "x+"}, Sampling(seed=1)))
+    await compile_others("a")
+    await answer(made, choice)
+    assert len(threads) == 2 + 2 * MOST_KEPT
+    assert threading.get_ident() not in threads
+
+
+@ANSWERS
+async def test_a_constraint_that_can_no_longer_be_compiled_is_the_requests_fault(answer: Callable):
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        made._client.constrain(settings.constraint)
+
+    made = service("hermes", OneConversation())
+    made._client.privacy_router = lambda _: SimpleNamespace(answer=answered)
+    (choice,) = made.choices(read_chat({**BODY, "guided_regex": "x+"}, Sampling(seed=1)))
+
+    def refuse(_):
+        raise PeerError("the regular expression for the answer takes too long", FailureCode.INVALID)
+
+    made._client.constrain = refuse
+    with pytest.raises(FaultError, match="takes too long") as refused:
+        await answer(made, choice)
+    assert refused.value.fault.status == 400
 
 
 @pytest.mark.parametrize(

@@ -133,16 +133,26 @@ def settle(model: PreTrainedModel, dtype: torch.dtype) -> None:
 @torch.inference_mode()
 def plain_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The parameters of a plain model with the same function, by name, on the CPU; those of linear layers in the dtype
-    of their outputs."""
+    of their outputs, and one that several modules share by its first name alone, as checkpoints have it."""
     skeleton = _skeleton(model.config)
+    repeated = _repeated_names(model)
     tensors: dict[str, torch.Tensor] = {}
     for path, reference in skeleton.named_modules():
         module = model.get_submodule(path)
         for name, _ in reference.named_parameters(recurse=False):
+            full = f"{path}.{name}"
+            if full in repeated:
+                continue
             is_weight = isinstance(reference, nn.Linear) and name == "weight"
             tensor = plain_weight(module, model) if is_weight else module.get_parameter(name)
-            tensors[f"{path}.{name}"] = tensor.detach().to("cpu").contiguous()
+            tensors[full] = tensor.detach().to("cpu").contiguous()
     return tensors
+
+
+def _repeated_names(model: nn.Module) -> set[str]:
+    """All names but the first of the parameters that have several, such as that of a head tied to the embedding."""
+    first = {name for name, _ in model.named_parameters()}
+    return {name for name, _ in model.named_parameters(remove_duplicate=False)} - first
 
 
 @torch.inference_mode()

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm
+from common.models.decoder import load_decoder
 from common.models.errors import CheckpointError
 from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES, make_checkpoint
@@ -59,6 +60,18 @@ def test_a_quantised_targets_tail_is_a_plain_checkpoint(make, tmp_path):
     assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
     # Unpacking again rounds to bfloat16 at most once more.
     assert furthest_logits(stored, tmp_path / "tail", 3) < 0.1
+
+
+@pytest.mark.parametrize("layers", [0, 3])
+@pytest.mark.parametrize("make", [make_fp8, make_int4])
+def test_a_quantised_targets_tail_holds_a_tied_head_once(make, layers, tmp_path):
+    stored = make(tmp_path / "stored", make_checkpoint(tmp_path / "plain", "qwen2", layers=4, tied=True))
+    write_tail(stored, layers, tmp_path / "tail")
+    names = load_file(tmp_path / "tail" / "model.safetensors").keys()
+    assert "model.embed_tokens.weight" in names
+    assert "lm_head.weight" not in names
+    assert load_decoder(tmp_path / "tail", "cpu", "bfloat16") is not None
+    assert furthest_logits(stored, tmp_path / "tail", layers) < 0.1
 
 
 def test_layers_that_a_quantisation_leaves_out_are_told_by_their_new_numbers(tmp_path):

@@ -24,7 +24,7 @@ from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
 from common.models.parts import layers_of
 from common.models.placement import DTYPES
-from common.models.quantised import method_of, plain_tensors
+from common.models.quantised import has_fused_experts, method_of, plain_tensors
 from common.models.source import CONFIG, QUANTISATION, WEIGHTS, read_json, weight_files
 
 _LAYER = re.compile(r"((?:\w+\.)*?(?:layers|h|blocks))\.(\d+)\.(.*)")
@@ -64,7 +64,9 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
         # Some methods compute on a GPU only.
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(config)))
+            # Experts are told by no outputs of theirs, so that transformers has to unpack them.
+            expanded = has_fused_experts(load_config(Path(folder)))
+            tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(config), expanded=expanded))
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(folder, str(target))) from error
     plain = {key: value for key, value in end.items() if key != QUANTISATION}

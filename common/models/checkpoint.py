@@ -57,11 +57,14 @@ def load_causal_lm(
     dtype: str | torch.dtype = torch.float32,
     quantise: str = "",
     ranks: int = 1,
+    *,
+    expanded: bool = False,
 ) -> PreTrainedModel:
     """A model for inference: evaluation mode, no gradients, transformers' own attention until a `PackedModel`
     takes it over. Safetensors only, no code from the checkpoint. A quantised checkpoint stays quantised, if the device
-    can compute with it; `quantise`, int8 or int4, quantises the linear layers of a plain one. With more than one of
-    `ranks`, this process's part of it, by tensor parallelism: all ranks of the process group call this together.
+    can compute with it and unless it is to be `expanded` to plain numbers, as far as its method can; `quantise`, int8
+    or int4, quantises the linear layers of a plain one. With more than one of `ranks`, this process's part of it, by
+    tensor parallelism: all ranks of the process group call this together.
 
     Raises `CheckpointError` where the checkpoint, the device or the dtype cannot be used.
     """
@@ -77,7 +80,10 @@ def load_causal_lm(
     weight_files(directory)
     _be_quiet()
     try:
-        special = loading_in_parts(ranks, chosen_device) if ranks > 1 else loading(method, quantise, chosen_device)
+        if ranks > 1:
+            special = loading_in_parts(ranks, chosen_device)
+        else:
+            special = loading(method, quantise, chosen_device, expanded=expanded)
         if chosen_dtype is torch.float64:  # for which torch has no grouped kernel
             special |= {"experts_implementation": "eager"}
         with quietly() if special else nullcontext():

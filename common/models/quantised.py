@@ -16,11 +16,13 @@ from transformers import (
     AutoModelForCausalLM,
     BitsAndBytesConfig,
     CompressedTensorsConfig,
+    FineGrainedFP8Config,
     PreTrainedConfig,
     PreTrainedModel,
 )
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.auto import AutoHfQuantizer
+from transformers.utils.quantization_config import Mxfp4Config
 
 from common.models.errors import CheckpointError
 from common.models.source import QUANTISATION, check_quantise
@@ -39,6 +41,14 @@ _AS_STORED: Mapping[str, Callable[[], Any]] = {
     "compressed-tensors": lambda: CompressedTensorsConfig(dequantize=True),
 }
 """The settings for loading a quantised checkpoint that its configuration does not contain, by method."""
+
+_EXPANDED: Mapping[str, Callable[[], Any]] = {
+    **_AS_STORED,
+    "fp8": lambda: FineGrainedFP8Config(dequantize=True),
+    "mxfp4": lambda: Mxfp4Config(dequantize=True),
+}
+"""Those for loading it with plain numbers in place of its weights, for the methods that can. FP8 can where the sides
+of weights are multiples of its blocks'."""
 
 _ON_LOADING: Mapping[str, Callable[[], Any]] = {
     "int8": lambda: _few_bits(load_in_8bit=True),
@@ -96,9 +106,10 @@ def first_sentence(error: Exception) -> str:
     return said.splitlines()[0].split(". ")[0].rstrip(".:! ")
 
 
-def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
-    """The arguments with which transformers loads a checkpoint stored by `method`, or quantises a plain one to
-    `quantise`; empty for neither. Raises CheckpointError for both, and for an unknown format."""
+def loading(method: str, quantise: str, device: torch.device, *, expanded: bool = False) -> dict[str, Any]:
+    """The arguments with which transformers loads a checkpoint stored by `method`, `expanded` to plain numbers where
+    the method can, or quantises a plain one to `quantise`; empty for neither. Raises CheckpointError for both, and for
+    an unknown format."""
     if not method and not quantise:
         return {}
     check_quantise(quantise)
@@ -106,7 +117,7 @@ def loading(method: str, quantise: str, device: torch.device) -> dict[str, Any]:
         raise CheckpointError(f"the checkpoint is quantised already ({method}); load it as it is")
     # Such weights are laid out for the device that they are loaded to.
     told: dict[str, Any] = {"device_map": {"": str(device)}}
-    make = _ON_LOADING[quantise] if quantise else _AS_STORED.get(method)
+    make = _ON_LOADING[quantise] if quantise else (_EXPANDED if expanded else _AS_STORED).get(method)
     return told if make is None else told | {"quantization_config": make()}
 
 
@@ -123,17 +134,20 @@ def quietly() -> Iterator[None]:
 def settle(model: PreTrainedModel, dtype: torch.dtype) -> None:
     """Converts parameters that are not quantised to one dtype: they are loaded in the one in which they were stored."""
     for module in model.modules():
-        if isinstance(module, nn.Linear) and not _is_plain(module):
+        if _is_quantised(module):
             continue
         for parameter in module.parameters(recurse=False):
-            if type(parameter) is nn.Parameter and parameter.dtype in _PLAIN:
+            if type(parameter) is nn.Parameter:
                 parameter.data = parameter.data.to(dtype)
 
 
 @torch.inference_mode()
 def plain_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The parameters of a plain model with the same function, by name, on the CPU; those of linear layers in the dtype
-    of their outputs, and one that several modules share by its first name alone, as checkpoints have it."""
+    of their outputs, and one that several modules share by its first name alone, as checkpoints have it.
+
+    Raises CheckpointError where others than linear layers are quantised, as `has_fused_experts` says of some.
+    """
     skeleton = _skeleton(model.config)
     repeated = _repeated_names(model)
     tensors: dict[str, torch.Tensor] = {}
@@ -144,7 +158,12 @@ def plain_tensors(model: PreTrainedModel) -> dict[str, torch.Tensor]:
             if full in repeated:
                 continue
             is_weight = isinstance(reference, nn.Linear) and name == "weight"
-            tensor = plain_weight(module, model) if is_weight else module.get_parameter(name)
+            tensor = plain_weight(module, model) if is_weight else getattr(module, name, None)
+            if tensor is None or tensor.dtype not in _PLAIN:
+                raise CheckpointError(
+                    f"the quantised weights {full} cannot be turned into plain numbers here; choose the checkpoint "
+                    "that they were made from, or one that is quantised in another way"
+                )
             tensors[full] = tensor.detach().to("cpu").contiguous()
     return tensors
 
@@ -185,12 +204,25 @@ def count_numbers(config: PreTrainedConfig) -> tuple[int, int]:
     return few, sum(parameter.numel() for parameter in skeleton.parameters()) - few
 
 
+def has_fused_experts(config: PreTrainedConfig) -> bool:
+    """Whether the plain model has weights of more than two dimensions, which no linear layer holds. Raises whatever
+    transformers does for a configuration of no model."""
+    return any(parameter.dim() > 2 for parameter in _skeleton(config).parameters())
+
+
 def _skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     described = config.to_dict()
     described.pop(QUANTISATION, None)
     make: Callable[..., PreTrainedModel] = AutoModelForCausalLM.from_config
     with torch.device("meta"):
         return make(type(config).from_dict(described))
+
+
+def _is_quantised(module: nn.Module) -> bool:
+    """Whether its own parameters are in few bits, or belong to such, as the scales of experts do."""
+    if any(parameter.dtype not in _PLAIN for parameter in module.parameters(recurse=False)):
+        return True
+    return isinstance(module, nn.Linear) and not _is_plain(module)
 
 
 def _is_plain(module: nn.Module) -> bool:

@@ -9,11 +9,13 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from transformers.quantizers.quantizer_finegrained_fp8 import FineGrainedFP8HfQuantizer
 
 from common.draft_models.tail import load_tail, write_tail
 from common.models.checkpoint import load_causal_lm
 from common.models.decoder import load_decoder
 from common.models.errors import CheckpointError
+from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
 from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES, make_checkpoint
 from tests.other_families import GEMMA_4
@@ -72,6 +74,18 @@ def test_a_quantised_targets_tail_holds_a_tied_head_once(make, layers, tmp_path)
     assert "lm_head.weight" not in names
     assert load_decoder(tmp_path / "tail", "cpu", "bfloat16") is not None
     assert furthest_logits(stored, tmp_path / "tail", layers) < 0.1
+
+
+def test_experts_in_fp8_become_plain_numbers_on_a_device_that_computes_in_fp8(tmp_path, monkeypatch):
+    stored = make_fp8(tmp_path / "stored", make_family_checkpoint(tmp_path / "plain", FAMILIES_BY_NAME["qwen3-moe"]))
+    with monkeypatch.context() as patch:
+        # Where there is no such device, this is what has transformers unpack the weights unasked.
+        patch.setattr(FineGrainedFP8HfQuantizer, "validate_environment", lambda *_, **__: None)
+        write_tail(stored, 2, tmp_path / "tail")
+    found = load_tail(tmp_path / "tail", 2, "cpu", "bfloat16").model.layers.state_dict()
+    wanted = load_causal_lm(stored, dtype="bfloat16").model.layers[2:].state_dict()
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
 def test_layers_that_a_quantisation_leaves_out_are_told_by_their_new_numbers(tmp_path):

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from common.models.checkpoint import load_causal_lm
 from common.models.errors import CheckpointError
 from common.models.fingerprint import fingerprint
 from common.models.packed import PackedModel
-from common.models.quantised import method_of, plain_tensors
+from common.models.quantised import loading, method_of, plain_tensors, settle
 from common.models.segment import Segment
+from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
+from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES
 from tests.quantised import make_fp8, make_int4
 
@@ -26,6 +29,26 @@ def logits_of_a_pass(model: torch.nn.Module) -> torch.Tensor:
     rows = range(len(TOKENS))
     chain = Segment(TOKENS, slots=rows, parents=range(-1, len(TOKENS) - 1), wanted=rows)
     return PackedModel(model, 64).forward([chain]).logits
+
+
+class StoredExperts(nn.Module):
+    """Experts as a device with FP8 keeps them: no linear layers, but their numbers with a scale for each matrix."""
+
+    def __init__(self, plain: nn.Module):
+        super().__init__()
+        self.act_fn = plain.act_fn
+        for name, weight in plain.named_parameters():
+            scales = weight.abs().amax((-2, -1), keepdim=True) / 448
+            self.register_parameter(name, nn.Parameter((weight / scales).to(torch.float8_e4m3fn), requires_grad=False))
+            self.register_parameter(f"{name}_scale_inv", nn.Parameter(scales, requires_grad=False))
+
+
+@pytest.fixture
+def with_stored_experts(tmp_path) -> nn.Module:
+    model = load_causal_lm(make_family_checkpoint(tmp_path / "experts", FAMILIES_BY_NAME["qwen3-moe"]))
+    for layer in model.model.layers:
+        layer.mlp.experts = StoredExperts(layer.mlp.experts)
+    return model
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -59,6 +82,27 @@ def test_a_quantised_layer_is_told_with_its_bias_left_apart(checkpoint: Checkpoi
     for name, wanted in plain.state_dict().items():
         assert told[name].dtype == torch.bfloat16
         assert (told[name] - wanted).abs().max() <= wanted.abs().max() * 0.02, name
+
+
+def test_the_scales_of_experts_stay_as_exact_as_they_are_stored(with_stored_experts):
+    stored = {name: weight.clone() for name, weight in with_stored_experts.named_parameters()}
+    settle(with_stored_experts, torch.bfloat16)
+    for name, weight in with_stored_experts.named_parameters():
+        if ".experts." in name:
+            assert weight.dtype == stored[name].dtype, name
+            assert torch.equal(weight.float(), stored[name].float())
+        else:
+            assert weight.dtype == torch.bfloat16, name
+
+
+def test_experts_that_are_stored_in_few_bits_are_not_told_as_plain_numbers(with_stored_experts):
+    with pytest.raises(CheckpointError, match=r"weights model\.layers\.0\.mlp\.experts\.gate_up_proj cannot be turned"):
+        plain_tensors(with_stored_experts)
+
+
+@pytest.mark.parametrize("method", ["fp8", "mxfp4", "compressed-tensors"])
+def test_methods_that_can_unpack_weights_are_asked_to(method):
+    assert loading(method, "", torch.device("cpu"), expanded=True)["quantization_config"].dequantize
 
 
 def test_the_fingerprint_tells_how_weights_are_stored(checkpoint: Checkpoint, tmp_path):

@@ -25,14 +25,16 @@ from netem.experiments.references import reference_answer
 from server.passes import target as passes
 from server.passes.target import load_target
 from tests.common.models.varlen import Varlen
-from tests.pretended_gpu import GPU, MixedDevicesError, is_on_gpu, load_on_cpu_first, pretended_gpu
+from tests.pretended_gpu import GPU, MPS, MixedDevicesError, is_on_gpu, load_on_cpu_first, pretended_gpu
 
 SHIPPED = Request(0, quick=True)
 DRAFTS = {draft.name: draft for draft in find_drafts(SHIPPED)}
 EVERY_PROCESSOR = Sampling(0.8, 50, 0.9, 0.01, 1.1, 4, 0.1, 0.1, ((5, 1.0),))
 
 
-def both(monkeypatch: pytest.MonkeyPatch, run: Callable[[str], object]) -> tuple[object, object]:
+def both(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[str], object], device: torch.device = GPU
+) -> tuple[object, object]:
     """What `run` returns on the CPU and on a pretended GPU."""
     monkeypatch.setattr(bench, "load_causal_lm", load_on_cpu_first)
     monkeypatch.setattr(passes, "load_causal_lm", load_on_cpu_first)
@@ -41,8 +43,8 @@ def both(monkeypatch: pytest.MonkeyPatch, run: Callable[[str], object]) -> tuple
     on_cpu = run("cpu")
     attention_backend.backend_for.cache_clear()
     try:
-        with pretended_gpu(monkeypatch):
-            return on_cpu, run(str(GPU))
+        with pretended_gpu(monkeypatch, device):
+            return on_cpu, run(str(device))
     finally:
         attention_backend.backend_for.cache_clear()
 
@@ -55,7 +57,7 @@ def answer(device: str, draft: ComparedDraft, rule: str = "greedy", sampling: Sa
     paths = find_model_paths(SHIPPED)
     prompt = choose(paths.prompts, 1, seed=0)["code"][0]
     with open_bench(paths, [draft], device) as opened:
-        assert (opened.target.pool.device.type == "cuda") == (device != "cpu")
+        assert opened.target.pool.device == torch.device(device)
         return opened.answer(draft, PAPER_TREE, opened.tokens(prompt), 8, rule=rule, sampling=sampling).rounds
 
 
@@ -90,9 +92,10 @@ def test_a_drafter_on_a_gpu_answers_as_on_the_cpu(name: str) -> None:
     assert answer("cuda", DRAFTS[name]).tokens == answer("cpu", DRAFTS[name]).tokens
 
 
+@pytest.mark.parametrize("gpu", [GPU, MPS], ids=str)
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_walks_logits_where_they_are(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_cpu, on_gpu = both(monkeypatch, lambda device: answer(device, DRAFTS["eagle"], rule, EVERY_PROCESSOR))
+def test_a_rule_walks_logits_where_they_are(rule: str, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_cpu, on_gpu = both(monkeypatch, lambda device: answer(device, DRAFTS["eagle"], rule, EVERY_PROCESSOR), gpu)
     assert on_gpu == on_cpu
 
 
@@ -135,3 +138,12 @@ def test_the_pretence_refuses_what_a_gpu_refuses(monkeypatch: pytest.MonkeyPatch
                 mixed()
         with pytest.raises(MixedDevicesError):
             there.numpy()
+
+
+def test_apples_gpu_refuses_float64_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pretended_gpu(monkeypatch, MPS):
+        there = torch.ones(3, device=MPS)
+        assert (there.device, there.is_cuda, there.cpu().double().device) == (MPS, False, torch.device("cpu"))
+        for doubled in (there.double, lambda: there.to(torch.float64), lambda: torch.ones(1).double().to(MPS)):
+            with pytest.raises(TypeError, match="float64"):
+                doubled()

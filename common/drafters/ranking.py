@@ -105,7 +105,8 @@ class _Processed:
         """The likeliest tokens and their log-probabilities, `[rows, most]`, likeliest first."""
         top = self.logps(logits, before).topk(min(most, logits.shape[-1]))
         tokens = top.indices if self._columns is None else self._columns[top.indices]
-        return tokens.cpu().numpy(), top.values.double().cpu().numpy()
+        # Some devices, such as mps, have no float64.
+        return tokens.cpu().numpy(), top.values.cpu().double().numpy()
 
 
 @dataclass(frozen=True, slots=True)

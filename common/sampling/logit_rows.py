@@ -59,16 +59,17 @@ class LogitRows:
             raise UnusableLogitsError
 
     def _scores(self, row: int) -> torch.Tensor:
-        """Processed logits, float32 `[vocabulary]`."""
+        """Processed logits, float32 `[vocabulary]`, where float64 can be computed."""
         if row not in self._processed:
             before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.needs_tokens else ()
-            self._processed[row] = self._processors(self._logits[row : row + 1], [before])[0]
+            logits = _where_double_is(self._logits[row : row + 1])
+            self._processed[row] = self._processors(logits, [before])[0]
         return self._processed[row]
 
 
 def logprobs_of(logits: torch.Tensor, tokens: Sequence[int], top: int) -> tuple[TokenLogprobs, ...]:
     """Of each of the tokens behind its row of `logits [tokens, vocabulary]`, and of the `top` likeliest beside it."""
-    logps = logits.double().log_softmax(-1).clamp(LEAST_LOGPROB, 0.0)
+    logps = _where_double_is(logits).double().log_softmax(-1).clamp(LEAST_LOGPROB, 0.0)
     own = logps[torch.arange(len(tokens)), torch.tensor(tokens, device=logps.device)].tolist()
     best = logps.topk(min(top, logps.shape[-1]))
     ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -80,3 +81,8 @@ def gumbel(seed: int, positions: torch.Tensor | int, tokens: torch.Tensor) -> to
     `positions` broadcast to. The bits are those of `common.protocol.noise`, the floats within 2 ulp of 1."""
     bits = random_bits(seed, GUMBEL, positions, tokens)
     return -torch.log(-torch.log((bits.double() + 0.5) * UNIT))
+
+
+def _where_double_is(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor where it is, or on the CPU where its device has no float64."""
+    return tensor.cpu() if tensor.device.type == "mps" else tensor

@@ -23,7 +23,8 @@ from common.protocol.rules.verify_input import make_verify_input
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
 from common.sampling import logit_rows
-from common.sampling.logit_rows import LogitRows
+from common.sampling.logit_rows import LogitRows, logprobs_of
+from tests.pretended_gpu import MPS, pretended_gpu
 
 EPSILON = 2.0**-52
 VOCABULARY = 12
@@ -228,3 +229,9 @@ def test_extreme_bits_give_numpys_finite_noise(monkeypatch, bits):
 def test_a_position_may_be_a_plain_number():
     tokens = torch.tensor([3, 4, 99])
     assert torch.equal(logit_rows.gumbel(7, 12, tokens), logit_rows.gumbel(7, torch.tensor([12]), tokens))
+
+
+def test_log_probabilities_of_a_device_without_float64_are_those_of_the_cpu(monkeypatch):
+    logits = torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(1))
+    with pretended_gpu(monkeypatch, MPS):
+        assert logprobs_of(logits.to(MPS), [4, 0, 7], 3) == logprobs_of(logits, [4, 0, 7], 3)

@@ -7,6 +7,36 @@ from netem.experiments.family_checkpoints import HEADS, HIDDEN, WINDOW, Family
 
 _GROUPED = {"num_key_value_heads": 2, "head_dim": HIDDEN // HEADS}
 
+AFMOE = Family(
+    "afmoe",
+    "gated attention, experts behind dense layers",
+    "AfmoeConfig",
+    _GROUPED
+    | {
+        "num_dense_layers": 1,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "num_shared_experts": 1,
+        "moe_intermediate_size": 32,
+        "sliding_window": WINDOW,
+        "global_attn_every_n_layers": 2,
+    },
+)
+
+ERNIE_MOE = Family(
+    "ernie4_5-moe",
+    "interleaved positions, experts behind dense layers",
+    "Ernie4_5_MoeConfig",
+    _GROUPED
+    | {
+        "moe_num_experts": 4,
+        "moe_k": 2,
+        "moe_num_shared_experts": 1,
+        "moe_intermediate_size": 32,
+        "moe_layer_start_index": 1,
+    },
+)
+
 GEMMA_4 = Family(
     "gemma-4",
     "heads of another size in some layers",
@@ -47,4 +77,4 @@ MINIMAX_M3 = Family(
 )
 """Is refused."""
 
-SERVED = {family.name: family for family in (GEMMA_4, HUNYUAN_MOE)}
+SERVED = {family.name: family for family in (AFMOE, ERNIE_MOE, GEMMA_4, HUNYUAN_MOE)}

@@ -32,11 +32,15 @@ _NOT_THE_TARGETS = MEDUSA.prefix
 """How the names of tensors begin that a Medusa-2 checkpoint holds beside its model's."""
 _MENTIONED_LAYER = re.compile(r"(layers\\?\.)(\d+)")
 _HIDDEN_LAYERS = "num_hidden_layers"
-_COUNTED = ("max_window_layers", "first_k_dense_replace")
+_COUNTED = ("max_window_layers", "first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
 """What configurations call the number of a first layer that differs from those before it."""
+_LAST_COUNTED = "moe_layer_end_index"
+"""What they call the number of the last layer that differs from those behind it."""
 _NUMBERED = ("mlp_only_layers", "moe_layers")
 """What configurations call lists of layers' numbers. Of other lists about layers, each entry is of one layer."""
 _SPARSE_STEP = "decoder_sparse_step"
+_INTERVAL = "moe_layer_interval"
+"""What configurations call every how many layers one has experts, where they cannot say it of single layers."""
 _DIFFERING = "per_layer_config"
 """What configurations call what differs by layer, under the layer's number."""
 _BESIDE_HIDDEN_STATES = ("hidden_size_per_layer_input", "num_kv_shared_layers")
@@ -80,6 +84,12 @@ def check_has_tail(config: PreTrainedConfig, target: Path) -> None:
         raise CheckpointError(
             f"the layers of the target in {target} read more than hidden states ({reads}), so that no draft model can "
             "run its last ones; draft by a model of its own (independent) or by lookup"
+        )
+    interval = getattr(config, _INTERVAL, None) or 1
+    if interval > 1:
+        raise CheckpointError(
+            f"the target in {target} has experts in one of every {interval} layers ({_INTERVAL}), which cannot be said "
+            "of its last layers alone; draft by a model of its own (independent) or by lookup"
         )
 
 
@@ -179,6 +189,9 @@ def _end_of(config: dict[str, Any], parsed: PreTrainedConfig, layers: int) -> di
     for name in _COUNTED:
         if isinstance(said.get(name), int):
             end[name] = max(0, said[name] - first)
+    if isinstance(said.get(_LAST_COUNTED), int):
+        last = said[_LAST_COUNTED] - first
+        end[_LAST_COUNTED] = last if last >= 0 else -2  # -1 stands for the last of all
     if config.get(_DIFFERING):
         end[_DIFFERING] = _differing(config[_DIFFERING], first)
     step = said.get(_SPARSE_STEP) or 1

@@ -18,7 +18,7 @@ from common.models.errors import CheckpointError
 from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
 from netem.experiments.family_checkpoints import make_family_checkpoint
 from tests.families import FAMILIES, make_checkpoint
-from tests.other_families import GEMMA_4
+from tests.other_families import ERNIE_MOE, GEMMA_4
 from tests.quantised import make_fp8, make_int4
 
 TOKENS = torch.tensor([[11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 11, 45, 7, 201, 99, 45, 7, 3, 8, 120]])
@@ -109,6 +109,22 @@ def test_layers_that_read_more_than_hidden_states_make_no_tail(tmp_path):
     target = make_family_checkpoint(tmp_path / "target", replace(GEMMA_4, options=options))
     with pytest.raises(CheckpointError, match=r"read more than hidden states \(hidden_size_per_layer_input\), so that"):
         write_tail(target, 2, tmp_path / "tail")
+    assert not (tmp_path / "tail").exists()
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 1), (1, 2), (2, 3), (3, 3)])
+def test_a_tail_has_its_experts_in_the_layers_that_had_them(first, last, tmp_path):
+    options = {**ERNIE_MOE.options, "moe_layer_start_index": first, "moe_layer_end_index": last}
+    target = make_family_checkpoint(tmp_path / "target", replace(ERNIE_MOE, options=options))
+    write_tail(target, 2, tmp_path / "tail")
+    assert furthest_logits(target, tmp_path / "tail", 2) < 1e-4
+
+
+def test_a_target_with_experts_in_every_other_layer_makes_no_tail(tmp_path):
+    options = {**ERNIE_MOE.options, "moe_layer_interval": 2}
+    target = make_family_checkpoint(tmp_path / "target", replace(ERNIE_MOE, options=options))
+    with pytest.raises(CheckpointError, match=r"has experts in one of every 2 layers \(moe_layer_interval\), which"):
+        write_tail(target, 1, tmp_path / "tail")
     assert not (tmp_path / "tail").exists()
 
 

@@ -13,9 +13,9 @@ from common.models.parts import head_of, layers_of
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, LAYERS, VOCABULARY, make_family_checkpoint
-from tests.other_families import GEMMA_4
+from tests.other_families import AFMOE, ERNIE_MOE, GEMMA_4
 
-ALL = {**FAMILIES, GEMMA_4.name: GEMMA_4}
+ALL = {**FAMILIES, **{family.name: family for family in (AFMOE, ERNIE_MOE, GEMMA_4)}}
 TOKENS = list(range(30, 60))
 ROUNDING = 1e-4
 

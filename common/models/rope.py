@@ -68,7 +68,8 @@ def read_rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     The order is transformers': where both are there, it reads the older name alone.
 
     `mrope` is not scaled: all its sections agree where there is text alone. Nor is `dynamic`, up to the positions that
-    the checkpoint was trained for; beyond, its frequencies are those of the trained ones.
+    the checkpoint was trained for; beyond, its frequencies are those of the trained ones. Hunyuan's `dynamic` with an
+    `alpha` is another: it stretches the base for all positions, in some families alone.
 
     Raises KeyError, TypeError or ValueError for what is broken or scaled in another way.
     """
@@ -84,6 +85,8 @@ def read_rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     # Like the base, older configurations have it at their top.
     if any(section.get("partial_rotary_factor") not in (None, 1.0) for section in (config, said)):
         raise ValueError("only a part of each head is turned")
+    if said["rope_type"] == "dynamic" and said.get("alpha"):
+        raise ValueError("the base of rotary positions is not stretched by an alpha here")
     return base, None if said["rope_type"] in _PLAIN else RopeScaling.from_json(said)
 
 

@@ -114,6 +114,7 @@ def test_every_configuration_is_read_as_transformers_reads_it(said, family):
         {"rope_type": "yarn", "factor": 4.0},
         LLAMA3 | {"low_freq_factor": None},
         {"rope_type": "default", "partial_rotary_factor": 0.5},
+        {"type": "dynamic", "alpha": 1000.0, "factor": 1.0},
         {"full_attention": {"rope_type": "default", "rope_theta": 5e5}},
     ],
     ids=str,

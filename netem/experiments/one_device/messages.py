@@ -18,6 +18,7 @@ from client.drafting.policies import STREAM
 from client.link.stream import Access
 from common.address import parse_destination
 from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
+from common.protocol.errors import MisuseError
 from common.rpc.stub import Connection
 from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
 from netem.experiments.experiment import Advance, Report, Request
@@ -84,6 +85,10 @@ class MessageSizes:
 async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
+    if merged := next((each.name for each in drafts if each.beside), ""):
+        raise MisuseError(
+            f"bytes are counted for one draft at a time, not for '{merged}'; give each its own --draft"
+        )
     prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
         numbers = {each: {part.kind: prod(part.shape) for part in bench.exporters_of(each)} for each in drafts}

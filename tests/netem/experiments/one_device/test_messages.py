@@ -4,6 +4,7 @@ import pytest
 
 from common.draft_kinds import DRAFT_KINDS
 from common.protocol.draft_state import BITS, WIRE_DTYPES
+from common.protocol.errors import MisuseError
 from netem.experiments.one_device import messages
 from netem.experiments.one_device.byte_counts import ANSWER, NODES, PROMPT, TOKENS, ByteCounts
 from netem.experiments.one_device.compared_drafts import ComparedDraft
@@ -46,3 +47,8 @@ async def test_the_whole_stack_is_counted(request_for, monkeypatch):
     for fewer, more in itertools.pairwise(by_bits):
         assert fewer["bytes_per_number"] < more["bytes_per_number"]
     assert all(each["bytes_up"]["nodes"] > 0 for each in by_bits)
+
+
+async def test_drafts_that_draft_together_are_refused(request_for):
+    with pytest.raises(MisuseError, match=r"one draft at a time, not for 'moa, N=0\+lookup'"):
+        await messages.measure(request_for("moa+lookup"), lambda doing, share: None)

@@ -86,9 +86,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
     paths, drafts = find_model_paths(request), find_drafts(request)
     if merged := next((each.name for each in drafts if each.beside), ""):
-        raise MisuseError(
-            f"bytes are counted for one draft at a time, not for '{merged}'; give each its own --draft"
-        )
+        raise MisuseError(f"bytes are counted for one draft at a time, not for '{merged}'; give each its own --draft")
     prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
         numbers = {each: {part.kind: prod(part.shape) for part in bench.exporters_of(each)} for each in drafts}

@@ -226,6 +226,8 @@ class SessionRegistry:
     def put_on_lease(self, entry: SessionEntry, now: float) -> None:
         """Its stream is gone; its client may resume it."""
         self._remove(entry)
+        if not self.leases.seconds:
+            self.lost_answers.add(entry)
         self.leases.add(entry, now)
 
     def disconnect(self, entry: SessionEntry, now: float) -> None:

@@ -65,6 +65,16 @@ def test_nor_is_it_after_the_lease_has_ended() -> None:
     assert back.failed is None
 
 
+def test_nor_is_it_where_there_are_no_leases() -> None:
+    timed = TimedSessions(quotas={"bob": Allowance(requests_per_minute=1)}, lease_seconds=0.0)
+    bob = timed.asks("bob's session id", 3, LONG, client="bob")
+    timed.go_on(0.5, bob)
+    assert bob.session.answer
+    timed.leaves(bob)
+    assert timed.sessions.away == 0
+    assert timed.comes_back(bob).failed is None
+
+
 def test_nor_is_it_where_the_cache_was_full() -> None:
     timed = TimedSessions(capacity=120, quotas={"bob": Allowance(requests_per_minute=1)}, lease_seconds=LEASE_S)
     first = timed.asks("the first", 3, LONG)

@@ -5,7 +5,8 @@ An accepted answer is served to its end as fast as the others, unless it only wa
 refused. A refusal comes at once and says when to try again. It may not know streams, passes or what an answer says.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from common.counted import counted
@@ -75,7 +76,8 @@ class Admission:
             raise AdmissionRefusedError(reason, sentence, self._wait(len(entries), now))
         return idle
 
-    def evicted_for_answer(
+    @contextmanager
+    def admitting(
         self,
         client: str,
         prompt: Sequence[int],
@@ -84,8 +86,11 @@ class Admission:
         now: float,
         *,
         is_request: bool = True,
-    ) -> list[SessionEntry]:
-        """The sessions that are evicted for an answer to that prompt, beside those that are `running`; most often none.
+        begins: bool = True,
+    ) -> Iterator[list[SessionEntry]]:
+        """The sessions to evict for an answer to that prompt, beside those that are `running`; most often none. Where
+        it is refused within this context, for whatever else it needs, the prompt keeps its age; otherwise its wait is
+        over if the answer `begins`.
 
         Raises AdmissionRefusedError where there is no room, and where the client's quota is used up: unless this is no
         new request, for a running answer is not cut for a quota.
@@ -94,30 +99,45 @@ class Admission:
             self._quotas.check(client, now)
         # A client that was refused may come back on another session: it is known by what it asks.
         who = hash((client, tuple(prompt[: self._context])))
+        try:
+            yield self._evicted_for_answer(who, client, prompt, settings, running, now)
+        except AdmissionRefusedError as error:
+            self._line.keep(who, error.retry_after, now)
+            raise
+        if begins:
+            self._line.served(who)
+
+    def _evicted_for_answer(
+        self,
+        who: Hashable,
+        client: str,
+        prompt: Sequence[int],
+        settings: Settings,
+        running: Collection[SessionEntry],
+        now: float,
+    ) -> list[SessionEntry]:
         need = self._promised(len(prompt), min(self._context, len(prompt) + settings.max_new_tokens))
-        reserved = self._line.reserved(who, now, self._retry_after.answer_seconds)
+        reserved = self._line.reserved(who, now, self._retry_after.answer_seconds, client)
 
         def lacks(running: Collection[SessionEntry]) -> RefusalReason | None:
             if len(running) >= self._limits.running:
                 return RefusalReason.RUNNING
-            promised = sum(self._promised(each.session.tree.frontier, each.session.limit) for each in running)
-            # The new prompt counts in full: what it might share may be gone before its first pass.
-            promised -= counted_twice(each.sequence for each in running)
             is_alone = not running and not reserved
-            return None if is_alone or promised + need + reserved <= self._capacity else RefusalReason.CACHE
+            fits = is_alone or self._promised_to(running) + need + reserved <= self._capacity
+            return None if fits else RefusalReason.CACHE
 
         evicted, reason = _fewest_to_evict(running, lacks, now)
         if reason is RefusalReason.RUNNING:
-            error = self._running_refusal(len(running), now)
-            self._line.keep(who, error.retry_after, now)
-            raise error
+            raise self._running_refusal(len(running), now)
         if reason is RefusalReason.CACHE:
             wait = self._wait(len(running), now)
-            self._line.refused(who, need, wait, now)
+            # Others are not held up for a prompt that its own client's answers keep out.
+            own = [each for each in running if each.client == client]
+            is_own_doing = bool(own) and self._promised_to(own) + need > self._capacity
+            self._line.refused(who, need, wait, now, holds_up=client if is_own_doing else None)
             size = f"a prompt of {counted(len(prompt), 'token')}"
             sentence = f"the server's cache has no room for {size}; try again later or shorten it"
             raise AdmissionRefusedError(RefusalReason.CACHE, sentence, wait)
-        self._line.served(who)
         return evicted
 
     def evicted_for_return(self, running: Collection[SessionEntry], now: float) -> list[SessionEntry]:
@@ -138,6 +158,12 @@ class Admission:
 
     def _wait(self, running: int, now: float) -> float:
         return self._retry_after.retry_after_s(running, now)
+
+    def _promised_to(self, running: Collection[SessionEntry]) -> float:
+        """K/V slots that these answers will need together. A new prompt counts in full beside them: what it might share
+        may be gone before its first pass."""
+        promised = sum(self._promised(each.session.tree.frontier, each.session.limit) for each in running)
+        return promised - counted_twice(each.sequence for each in running)
 
     def _promised(self, frontier: int, limit: int) -> float:
         """K/V slots that a running answer will need. A finished session needs none, because it can be parked."""

@@ -105,7 +105,8 @@ class SessionRegistry:
         key = sink.client, opened.session
         entry, is_new = self._entries.get(key), False
         if entry is not None:
-            self._evict_all(self._evicted_for_reopening(entry, opened, now), now)
+            with self._admitting_reopened(entry, opened, now) as evicted:
+                self._evict_all(evicted, now)
             replies = self._reopen(entry, sink, opened, now)
         elif (entry := self.leases.take(key)) is not None:
             replies = self._resume(entry, sink, opened, now)
@@ -114,10 +115,10 @@ class SessionRegistry:
             replies = session.opening_replies()
             lost = self.lost_answers
             is_request = key not in lost.keys or not lost.is_resumed(key, opened, now)
-            evicted = self._admission.evicted_for_answer(
+            with self._admission.admitting(
                 sink.client, opened.tokens, opened.settings, self._running(), now, is_request=is_request
-            )
-            self._free_session(sink.client, evicted, now)
+            ) as evicted:
+                self._free_session(sink.client, evicted, now)
             if not is_request:
                 lost.forget(key)
             sequence = self._prefixes.new_sequence(key)
@@ -134,14 +135,14 @@ class SessionRegistry:
         AdmissionRefusedError where there is no room."""
         tokens = entry.session.prompt_of(extend)
         running = self._running(besides=entry)
-        evicted = self._admission.evicted_for_answer(entry.client, tokens, extend.settings, running, now)
-        self._evict_all(evicted, now)
+        with self._admission.admitting(entry.client, tokens, extend.settings, running, now) as evicted:
+            self._evict_all(evicted, now)
 
     def _resume(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         try:
-            evicted = self._admission.evicted_for_return(self._running(), now) if entry.is_running else []
-            evicted += self._evicted_for_reopening(entry, opened, now, evicted)
-            self._free_session(sink.client, evicted, now)
+            leaving = self._admission.evicted_for_return(self._running(), now) if entry.is_running else []
+            with self._admitting_reopened(entry, opened, now, leaving) as evicted:
+                self._free_session(sink.client, [*leaving, *evicted], now)
             replies = self._reopen(entry, sink, opened, now)
         except AdmissionRefusedError:
             self.leases.add(entry, now)
@@ -152,18 +153,22 @@ class SessionRegistry:
         self._entries[entry.key] = entry
         return replies
 
-    def _evicted_for_reopening(
+    @contextmanager
+    def _admitting_reopened(
         self, entry: SessionEntry, opened: Open, now: float, leaving: Collection[SessionEntry] = ()
-    ) -> list[SessionEntry]:
-        """The sessions to evict, beside those that are `leaving`, where an Open begins another answer.
+    ) -> Iterator[list[SessionEntry]]:
+        """The sessions to evict, beside those that are `leaving`, where an Open begins another answer; as
+        `Admission.admitting` gives them.
 
         Raises PeerError for an invalid Open, and AdmissionRefusedError where there is no room for the answer.
         """
         check_open(opened, self._terms)
         if entry.session.resumes(opened):
-            return []
+            yield []
+            return
         running = [each for each in self._running(besides=entry) if each not in leaving]
-        return self._admission.evicted_for_answer(entry.client, opened.tokens, opened.settings, running, now)
+        with self._admission.admitting(entry.client, opened.tokens, opened.settings, running, now) as evicted:
+            yield evicted
 
     def _reopen(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.

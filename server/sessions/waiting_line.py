@@ -1,7 +1,8 @@
 """Admission by age: shorter prompts do not overtake a prompt for ever that was refused for lack of K/V slots; it holds
-them up, in vain at most half of the time, and each time twice as long. Pure: time is an argument, in seconds.
+them up, in vain at most half of the time, and each time twice as long, up to a bound. Pure: time is an argument, in
+seconds.
 
-May know for how many tokens a client waits, and no session, stream or prompt.
+May know which client waits for how many tokens, and no session, stream or prompt.
 """
 
 import math
@@ -13,11 +14,12 @@ _GRACE_S = 2.0
 
 _MIN_HOLD_S = 5.0
 _MAX_HOLD_S = 60.0  # of a first hold
+_LONGEST_HOLD_S = 600.0  # of any
 _ANSWERS_OF_A_HOLD = 2.0
 """The oldest may hold up others for this many times the usual duration of an answer: by then most running answers have
 ended. Without a bound, one slow answer would let it block everybody. After a hold in vain the next one is twice as
-long, so that one of them outlasts every answer that runs: a prompt whose client keeps coming back is served within
-about seven times as long as those answers take."""
+long, so that one of them outlasts the answers that run: a prompt whose client keeps coming back is served within
+about seven times as long as those answers take, unless they take longer than the longest hold."""
 
 _MAX_WAITING = 256
 """Clients that come while this many wait are not kept in order."""
@@ -28,6 +30,7 @@ class _Waiting:
     tokens: float
     ends: float  # when it is given up
     has_returned: bool
+    holds_up: str | None = None  # the one client that it may hold up; None for all
     hold_s: float = 0.0  # how long it last held up others; 0 before
     holds_until: float | None = None  # while it does
 
@@ -35,19 +38,21 @@ class _Waiting:
 class WaitingLine:
     def __init__(self) -> None:
         self._waiting: dict[Hashable, _Waiting] = {}  # the oldest first
-        self._rests_until = -math.inf
+        self._rests_until: dict[str | None, float] = {}  # by the client that is held up, None for all
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def refused(self, who: Hashable, tokens: float, wait_s: float, now: float) -> None:
-        """A client that needs room for `tokens` tokens was refused, to come back after `wait_s`."""
+    def refused(self, who: Hashable, tokens: float, wait_s: float, now: float, holds_up: str | None = None) -> None:
+        """A client that needs room for `tokens` tokens was refused, to come back after `wait_s`. It may hold up all
+        others, or only the client that it `holds_up`."""
         self._remove(now)
         waiting = self._waiting.get(who)
         if waiting is not None:
             waiting.tokens, waiting.ends, waiting.has_returned = tokens, now + wait_s + _GRACE_S, True
+            waiting.holds_up = holds_up
         elif len(self._waiting) < _MAX_WAITING:
-            self._waiting[who] = _Waiting(tokens, now + wait_s + _GRACE_S, has_returned=False)
+            self._waiting[who] = _Waiting(tokens, now + wait_s + _GRACE_S, has_returned=False, holds_up=holds_up)
 
     def keep(self, who: Hashable, wait_s: float, now: float) -> None:
         """A client was refused for another reason, to come back after `wait_s`: if it is in line, it keeps its age."""
@@ -57,27 +62,33 @@ class WaitingLine:
     def served(self, who: Hashable) -> None:
         self._waiting.pop(who, None)
 
-    def reserved(self, who: Hashable, now: float, answer_s: float) -> float:
-        """Tokens that this client must leave free for the oldest that came back in time; a client that asks once and
-        stays away holds up nobody. Answers usually take `answer_s`.
+    def reserved(self, who: Hashable, now: float, answer_s: float, client: str = "") -> float:
+        """Tokens that this one, of that client, must leave free for the oldest that came back in time; one that asks
+        once and stays away holds up nobody. Answers usually take `answer_s`.
 
-        After a hold in vain, nobody holds up others for as long as the next hold will last.
+        After a hold in vain, nobody holds up the same ones for as long as the next hold will last.
         """
         self._remove(now)
         first_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
         for each, waiting in self._waiting.items():
-            if each == who or now < self._rests_until:
+            if each == who:
                 return 0.0
-            if waiting.has_returned:
-                if waiting.holds_until is None:
-                    waiting.hold_s = max(first_s, 2 * waiting.hold_s)
-                    waiting.holds_until = now + waiting.hold_s
-                if now < waiting.holds_until:
-                    return waiting.tokens
-                waiting.holds_until, self._rests_until = None, now + 2 * waiting.hold_s
-                return 0.0
+            held = waiting.holds_up
+            if not waiting.has_returned or held not in (None, client) or now < self._rests_until.get(held, -math.inf):
+                continue
+            if waiting.holds_until is None:
+                waiting.hold_s = max(first_s, _next_hold_s(waiting.hold_s))
+                waiting.holds_until = now + waiting.hold_s
+            if now < waiting.holds_until:
+                return waiting.tokens
+            waiting.holds_until, self._rests_until[held] = None, now + _next_hold_s(waiting.hold_s)
         return 0.0
 
     def _remove(self, now: float) -> None:
         for who in [who for who, waiting in self._waiting.items() if waiting.ends < now]:
             del self._waiting[who]
+
+
+def _next_hold_s(hold_s: float) -> float:
+    """The length of the hold that follows one in vain."""
+    return min(_LONGEST_HOLD_S, 2 * hold_s)

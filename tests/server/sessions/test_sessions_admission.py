@@ -12,6 +12,7 @@ from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.fake_target import FakeTarget, decode
+from tests.server.sessions.test_sessions_eviction_running import TimedSessions
 
 ENDLESS = replace(TERMS, end_tokens=frozenset())
 LONG = Settings(max_new_tokens=300)
@@ -279,3 +280,18 @@ def test_a_quota_of_one_session_is_told_as_one() -> None:
     refused = asking(sessions, "second", SHORT, client="bob")
     assert refused.failed is not None
     assert refused.failed.message == "'bob' has the one session that it may have at a time; end it"
+
+
+def test_a_long_prompt_keeps_its_age_where_there_is_no_room_for_its_session() -> None:
+    timed = TimedSessions(capacity=200, max_sessions=2, lease_seconds=0.0)
+    first, second = timed.asks("first", 10, LONG), timed.asks("second", 100, LONG)
+    for timed.now in (0.0, 1.0):
+        assert "no room for a prompt" in timed.asks("the long one", 150, SHORT).failed.message
+    timed.leaves(second)
+    timed.now = 2.0
+    assert timed.asks("third", 10, LONG).failed is None
+    assert "no room for another session" in timed.asks("the long one", 150, SHORT).failed.message
+    timed.leaves(first)
+    timed.now = 3.0
+    assert timed.asks("a short one", 50, SHORT).failed is not None
+    assert timed.asks("the long one", 150, SHORT).failed is None

@@ -241,6 +241,19 @@ def test_a_long_prompt_keeps_its_age_where_too_many_answers_are_made_meanwhile()
     assert timed.asks("a short one", 20, SHORT).failed is not None
 
 
+def test_a_prompt_that_its_own_client_s_answer_keeps_out_holds_up_nobody_else() -> None:
+    timed = TimedSessions(capacity=400)
+    assert timed.asks("a tiny one", 3, LONG, client="eve").failed is None
+    for second in range(200):
+        timed.now = float(second)
+        long = timed.asks("the long one", 399, SHORT, client="eve")
+        assert long.failed is not None
+        assert "no room" in long.failed.message
+        short = timed.asks(f"short {second}", 20, SHORT, client="bob")
+        assert short.failed is None, second
+        timed.leaves(short)
+
+
 def test_what_made_room_for_others_is_paid_for_when_it_is_computed_again() -> None:
     timed = TimedSessions(capacity=400, quotas={"thrifty": Allowance(tokens_per_minute=600)})
     thrifty = timed.asks("thrifty", 300, Settings(max_new_tokens=1), client="thrifty")

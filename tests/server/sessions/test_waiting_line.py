@@ -106,3 +106,25 @@ def test_each_hold_in_vain_is_followed_by_a_rest_and_a_hold_of_twice_its_length(
     first_s, *later = [len(list(run)) for _, run in groupby(held[1:])]
     assert first_s == 2 * ANSWER_S
     assert later[:3] == [2 * first_s, 2 * first_s, 4 * first_s]
+
+
+def test_who_is_never_served_holds_up_others_for_a_bounded_time() -> None:
+    line, held = WaitingLine(), []
+    for second in range(30_000):
+        line.refused("too long", 300, 1.0, float(second))
+        held.append(line.reserved("short", float(second), ANSWER_S) > 0)
+    holds = [len(list(run)) for is_held, run in groupby(held) if is_held]
+    assert max(holds) == holds[-2] == 600
+    assert 0.4 < sum(held) / len(held) <= 0.5
+
+
+def test_what_its_own_client_keeps_out_holds_up_that_client_alone() -> None:
+    line = WaitingLine()
+    for now in (0.0, 1.0):
+        line.refused("long", 300, 1.0, now, holds_up="eve")
+        line.refused("bob's", 200, 1.0, now)
+    assert line.reserved("short", 2.0, ANSWER_S, "eve") == 300
+    assert line.reserved("short", 2.0, ANSWER_S, "alice") == 200
+    assert line.reserved("bob's", 2.0, ANSWER_S, "bob") == 0.0
+    line.refused("long", 300, 1.0, 2.0)
+    assert line.reserved("short", 2.0, ANSWER_S, "alice") == 300, "its own answers have ended"

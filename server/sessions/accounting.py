@@ -6,7 +6,7 @@ Pure: time is an argument, in seconds. It decides nothing and holds no part of a
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from common.protocol.messages import Commit, FailureCode, Finished, FromServer
+from common.protocol.messages import Commit, FailureCode, Finished, FinishReason, FromServer
 from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
 from server import events
 from server.events import EventListener
@@ -124,9 +124,13 @@ class Accounting:
         self._on_event(events.DrainingBegan(sessions))
 
     def _finished(self, entry: SessionEntry, meter: AnswerMeter, finished: Finished, now: float) -> None:
+        if entry.session.settings.wants_state_alone:
+            return  # it was no answer
         seconds, reason = now - meter.began, finished.reason
         self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
-        self.retry_after.answer_ended(seconds, meter.tokens)
+        # Others say nothing of how long an answer usually is.
+        if meter.tokens and reason is not FinishReason.CANCELLED:
+            self.retry_after.answer_ended(seconds, meter.tokens)
         self._on_event(
             events.AnswerFinished(
                 events.short_id(entry.session.id),

@@ -117,6 +117,16 @@ def test_what_runs_what_waits_and_who_is_turned_away() -> None:
     assert seen.value("outrider_sessions_on_lease") == 1
 
 
+def test_a_turn_that_asks_for_no_answer_is_none() -> None:
+    seen = Observed()
+    client = Client(seen.sessions, "s")
+    client.open(prompt_of(1, 10), Settings(max_new_tokens=0))
+    client.hear()
+    assert client.session.finished is not None
+    assert seen.value("vllm:request_success_total", finished_reason="length") == 0
+    assert seen.value("vllm:e2e_request_latency_seconds_count") == 0
+
+
 def test_the_longest_wait_is_that_of_the_oldest_answer_that_no_pass_has_worked_on() -> None:
     seen, fake_target = Observed(), FakeTarget()
     assert seen.value("outrider_longest_wait_seconds") == 0

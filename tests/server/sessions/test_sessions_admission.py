@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.protocol.messages import FailureCode, Settings
+from common.protocol.messages import PROTOCOL_VERSION, FailureCode, Open, Settings
 from server.refusal import RefusalReason
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
@@ -295,3 +295,27 @@ def test_a_long_prompt_keeps_its_age_where_there_is_no_room_for_its_session() ->
     timed.now = 3.0
     assert timed.asks("a short one", 50, SHORT).failed is not None
     assert timed.asks("the long one", 150, SHORT).failed is None
+
+
+def whole_answer() -> Open:
+    """Of a client that has all that it asked for, and does not know it."""
+    return Open(PROTOCOL_VERSION, TERMS.fingerprint, "a whole answer's session", 0, (7, 8, 9), 2, Settings(1))
+
+
+def test_what_is_no_whole_answer_says_nothing_of_how_long_answers_are() -> None:
+    sessions, fake_target = new_sessions(capacity=100), FakeTarget()
+    answer(asking(sessions, "measured", Settings(max_new_tokens=30), length=3), sessions, fake_target)
+    for number in range(1, 31):
+        stopped = asking(sessions, "s" * number, length=3)
+        one_pass(sessions, fake_target)
+        stopped.hear()
+        stopped.say(stopped.session.cancel())
+        whole = Client(sessions, "whole")
+        whole.say(whole_answer())
+        for client in (stopped, whole, asking(sessions, "n" * number, Settings(max_new_tokens=0))):
+            assert client.failed is None
+            lose(client)
+    assert sessions.counters.finished == {"length": 31, "cancelled": 30}
+    assert asking(sessions, "running", length=40).failed is None
+    assert asking(sessions, "fits", Settings(max_new_tokens=10), length=20).failed is None
+    assert asking(sessions, "long", length=5).failed is not None

@@ -90,12 +90,17 @@ class Engine:
     def receive(self, sink: MessageSink, message: FromClient) -> None:
         """A frame of a client. A fault in it ends this session and no other."""
         try:
-            self.sessions.receive(sink, message, self._clock())
+            self.receive_prepared(sink, message)
         except PeerError as error:
-            self.sessions.fail(sink, error)
+            self.fail(sink, error)
+
+    def receive_prepared(self, sink: MessageSink, message: FromClient) -> None:
+        """As `receive`, within `preparing`, which hears of a fault: raises PeerError, with which the stream has to
+        `fail`."""
+        self.sessions.receive(sink, message, self._clock())
         self._wake()
 
-    def preparing(self, sink: MessageSink, message: Open | Extend) -> AbstractContextManager[None]:
+    def preparing(self, sink: MessageSink, message: Open | Extend) -> AbstractContextManager[bool]:
         """As sessions have it, for work that a request needs before it is received."""
         return self.sessions.preparing(sink, message, self._clock())
 

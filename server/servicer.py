@@ -13,7 +13,6 @@ from typing import Protocol
 
 from common.address import Address
 from common.protocol.checks import check_settings
-from common.protocol.constraint import AnswerConstraint
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, FailureCode, FromClient, Open
 from common.protocol.plain import plain
@@ -102,15 +101,16 @@ class Servicer(OutriderService):
         try:
             async with asyncio.timeout(self._first_frame_seconds) as silence:
                 async for message in messages:
+                    if outgoing.ended:  # whatever else comes is of no use
+                        return
                     if silence.when() is not None:
                         silence.reschedule(None)
                         if isinstance(message, Open):
                             stream.engine = self._engine_of(message.fingerprint)
-                    compiled = None
                     if isinstance(message, Open | Extend) and message.settings.constraint is not None:
-                        compiled = await self._compiled(stream, message)
-                    stream.engine.receive(outgoing, message)
-                    del compiled  # which its session has now
+                        await self._receive_constrained(stream, message)
+                    else:
+                        stream.engine.receive(outgoing, message)
             stream.engine.half_close(outgoing)
         except TimeoutError:
             stream.engine.fail(outgoing, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
@@ -121,13 +121,16 @@ class Servicer(OutriderService):
             _log.error("a stream failed: %s", describe_error(error))
             stream.engine.fail(outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
 
-    async def _compiled(self, stream: "_Stream", message: Open | Extend) -> AnswerConstraint | None:
-        """The constraint of a request, without which its session would compile it while passes wait. Raises
-        PeerError."""
+    async def _receive_constrained(self, stream: "_Stream", message: Open | Extend) -> None:
+        """Receives a request whose constraint was compiled before: its session would compile it while passes wait.
+        Raises PeerError."""
         check_settings(message.settings)
         work = partial(stream.engine.sessions.terms.constrain, message.settings.constraint)
-        with stream.engine.preparing(stream.outgoing, message):
-            return await self._compiler.compile(stream.caller, work)
+        with stream.engine.preparing(stream.outgoing, message) as is_of_use:
+            # Kept until its session has it.
+            compiled = await self._compiler.compile(stream.caller, work) if is_of_use else None
+            stream.engine.receive_prepared(stream.outgoing, message)
+            del compiled
 
     def _engine_of(self, fingerprint: str) -> Engine:
         """The default target's for a fingerprint of none, which its sessions refuse."""

@@ -6,6 +6,7 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from common.protocol.checks import check_open
 from common.protocol.messages import Extend, Open
@@ -75,26 +76,53 @@ class SessionRegistry:
     # Sessions that come.
 
     @contextmanager
-    def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> Iterator[None]:
-        """Costly work that a request needs before it is received. Raises AdmissionRefusedError where the client has
-        used up its quota, unless its answer merely goes on. Work that fails counts as a request, so that a quota
-        bounds it."""
-        key = sink.client, message.session if isinstance(message, Open) else ""
-        known = self._entries.get(key) or self.leases.find(key)
-        goes_on = isinstance(message, Open) and (
-            self.lost_answers.is_resumed(key, message, now) if known is None else known.session.resumes(message)
-        )
-        if not goes_on:
-            try:
-                self._quotas.check(sink.client, now)
-            except AdmissionRefusedError as error:
-                self._accounting.refused(key[1], sink.client, error)
-                raise
+    def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> Iterator[bool]:
+        """Costly work that a request with a constraint needs before it is received, and receiving it; whether that work
+        is of use. Raises PeerError where the request cannot be served now, whatever its constraint is. One that fails
+        within this context counts as a request, so that a quota bounds the work."""
+        entry = self._by_sink.get(sink)
+        is_repeat = entry is not None and isinstance(message, Extend) and message.turn <= entry.session.turn
+        if is_repeat or (entry is None) != isinstance(message, Open):  # which breaks the protocol
+            yield False
+            return
         try:
-            yield
+            self._check_unconstrained(sink, message, now)
+        except AdmissionRefusedError as error:
+            session = message.session if isinstance(message, Open) else self._by_sink[sink].session.id
+            self._accounting.refused(session, sink.client, error)
+            raise
+        try:
+            yield True
+        except AdmissionRefusedError:
+            raise
         except BaseException:
             self._quotas.requested(sink.client, now)
             raise
+        if sink.ended:  # another stream may have taken its session over, and then nothing was received
+            self._quotas.requested(sink.client, now)
+
+    def _check_unconstrained(self, sink: MessageSink, message: Open | Extend, now: float) -> None:
+        """Raises PeerError as receiving a request does, but for its constraint. No session comes or goes."""
+        entry, is_request = self._by_sink.get(sink), True
+        settings = replace(message.settings, constraint=None)
+        if isinstance(message, Open):
+            check_open(replace(message, settings=settings), self._terms)
+            key = sink.client, message.session
+            entry = self._entries.get(key) or self.leases.find(key)
+            if entry is not None and entry.session.resumes(message):
+                return
+            is_request = entry is not None or not self.lost_answers.is_resumed(key, message, now)
+            prompt = message.tokens
+        else:
+            assert entry is not None
+            entry.last_active_s = now
+            prompt = entry.session.prompt_of(replace(message, settings=settings))
+        running = self._running(besides=entry)
+        with self._admission.admitting(
+            sink.client, prompt, settings, running, now, is_request=is_request, begins=False
+        ) as evicted:
+            if entry is None or not self.is_connected(entry):
+                self._session_to_evict(sink.client, evicted, now)
 
     def open(self, sink: MessageSink, opened: Open, last_pass: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass
@@ -192,14 +220,18 @@ class SessionRegistry:
 
         Raises AdmissionRefusedError where there is none, and evicts nobody.
         """
-        everywhere = [entry for registry in self._peers for entry in registry.entries if entry not in leaving]
-        entry = self._admission.session_to_evict(client, everywhere, now)
+        entry = self._session_to_evict(client, leaving, now)
         self._evict_all(leaving, now)
         if entry is not None:
             next(registry for registry in self._peers if registry.is_connected(entry))._make_way(entry, now)
         while self._held_everywhere >= self._limits.max_sessions:
             if not min((registry.leases for registry in self._peers), key=lambda leases: leases.next_end).drop_oldest():
                 break
+
+    def _session_to_evict(self, client: str, leaving: Collection[SessionEntry], now: float) -> SessionEntry | None:
+        """As admission tells it, of the sessions of all targets."""
+        everywhere = [entry for registry in self._peers for entry in registry.entries if entry not in leaving]
+        return self._admission.session_to_evict(client, everywhere, now)
 
     @property
     def _held_everywhere(self) -> int:

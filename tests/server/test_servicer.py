@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from weakref import WeakValueDictionary
 
@@ -15,6 +15,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     Constraint,
+    Extend,
     Failed,
     FailureCode,
     FromClient,
@@ -164,6 +165,105 @@ async def test_an_answer_goes_on_where_the_quota_is_used_up() -> None:
     assert isinstance(failed, Failed)
     assert failed.code is FailureCode.QUOTA
     assert [each.text for each in compiled] == ["a", "a"]
+
+
+class Compiling:
+    """A `Constrain` that keeps what was compiled beside the passes, and refuses in theirs if it is told to."""
+
+    def __init__(self, refuses_afterwards: bool = False) -> None:
+        self.compiled = list[Constraint]()
+        self._refuses_afterwards = refuses_afterwards
+
+    def __call__(self, constraint: Constraint | None) -> None:
+        if constraint is None:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            self.compiled.append(constraint)
+        elif self._refuses_afterwards:
+            raise PeerError("it is gone", FailureCode.INVALID)
+
+
+async def refusals(servicer: Servicer, session: str, times: int) -> list[str]:
+    """The codes with which so many Opens fail, each with a constraint of its own."""
+    told = list[str]()
+    for number in range(times):
+        opened = opening(Constraint("regex", "a" * (number + 1)), session)
+        async with servicer.generate(opened, (), PEER) as stream:
+            (failed,) = [each async for each in stream]
+        assert isinstance(failed, Failed)
+        told.append(failed.code)
+    return told
+
+
+async def test_nothing_is_compiled_for_a_request_that_is_invalid_anyway() -> None:
+    compiling = Compiling()
+    servicer = make_servicer(constrain=compiling, quotas=few(1))
+    assert await refusals(servicer, "short", 6) == [FailureCode.INVALID] * 6
+    assert compiling.compiled == []
+
+
+async def test_nothing_is_compiled_for_a_request_without_room() -> None:
+    compiling = Compiling()
+    servicer = make_servicer(constrain=compiling, quotas=Quotas({NOBODY: Allowance(max_sessions=1)}))
+    async with servicer.generate(opening(None), (), PEER) as stream:
+        assert isinstance(await anext(aiter(stream)), Opened)
+        assert await refusals(servicer, "another session's", 3) == [FailureCode.QUOTA] * 3
+    assert compiling.compiled == []
+    assert servicer._default.engine.counters.refused == {RefusalReason.QUOTA_SESSIONS: 3}
+
+
+async def test_a_request_that_fails_although_its_constraint_was_compiled_uses_the_quota_up() -> None:
+    compiling = Compiling(refuses_afterwards=True)
+    servicer = make_servicer(constrain=compiling, quotas=few(3))
+    told = await refusals(servicer, "a session's name", 6)
+    assert told == [FailureCode.INVALID] * 3 + [FailureCode.QUOTA] * 3
+    assert len(compiling.compiled) == 3
+
+
+EXTENDED = Extend(1, 2, (3,), Settings(5, constraint=Constraint("regex", "b")))
+
+
+@pytest.mark.parametrize(
+    ("more", "is_refused"),
+    [
+        (Extend(0, 2, (3,), EXTENDED.settings), False),  # a repeat
+        (Extend(2, 2, (3,), EXTENDED.settings), True),
+        (Extend(1, 9, (3,), EXTENDED.settings), True),
+        (EXTENDED, True),  # in mid-answer
+        (Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, EXTENDED.settings), True),
+    ],
+)
+async def test_nothing_is_compiled_for_what_begins_no_turn(more: FromClient, is_refused: bool) -> None:
+    compiling, is_read = Compiling(), asyncio.Event()
+
+    async def says_more() -> AsyncGenerator[FromClient]:
+        yield Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, Settings(5))
+        yield more
+        is_read.set()
+        await asyncio.Event().wait()
+
+    async with make_servicer(constrain=compiling).generate(says_more(), (), PEER) as stream:
+        if is_refused:
+            *_, failed = [each async for each in stream]
+            assert isinstance(failed, Failed)
+        else:
+            await is_read.wait()
+    assert compiling.compiled == []
+
+
+async def test_nothing_is_compiled_for_a_stream_that_has_ended() -> None:
+    compiling = Compiling()
+
+    async def says_more() -> AsyncGenerator[FromClient]:
+        yield Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, Settings(5))
+        for turn in range(1, 9):
+            yield replace(EXTENDED, turn=turn)
+
+    async with make_servicer(constrain=compiling).generate(says_more(), (), PEER) as stream:
+        stream.end()
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+    assert compiling.compiled == []
 
 
 class Kept:

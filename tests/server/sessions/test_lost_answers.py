@@ -93,8 +93,8 @@ def test_its_constraint_may_be_compiled_again() -> None:
     timed, bob = used_up(max_sessions=1)
     evicted(timed, bob)
     (opened,) = bob.session.reopen()
-    with timed.sessions.preparing(renewed(bob), opened, timed.now):
-        pass
+    with timed.sessions.preparing(renewed(bob), opened, timed.now) as is_of_use:
+        assert is_of_use
     with (
         pytest.raises(AdmissionRefusedError, match="has used up its requests"),
         timed.sessions.preparing(renewed(bob), CLAIMS["another prompt"](opened), timed.now),

@@ -146,5 +146,7 @@ class RayReplica:
 async def _asked(reply: Awaitable[Result]) -> Result:
     try:
         return await reply
+    except TimeoutError:  # of the call, which Ray raises as an error of its own too: the actor lives
+        raise
     except RayError as error:
         raise ReplicaLostError(f"its Ray actor is gone ({type(error).__name__})") from error

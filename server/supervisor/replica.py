@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +27,10 @@ STORE_VARIABLE = "OUTRIDERD_FLEET_STORE"
 
 _READY, _METRICS = "ready on ", "metrics on "
 _SCRAPE_S = 5.0
+_SILENT_S = 2.0
+"""A page that fails after as long was waited for in vain: a port ends a connection whose page its event loop does not
+fill."""
+
 _LAST_WORDS_S = 10.0
 """What a server needs to end beyond the time for which it drains."""
 
@@ -122,9 +127,8 @@ class ReplicaProcess:
         return True
 
     def page(self) -> str:
-        """Its metrics. Raises OSError where it does not answer."""
-        with _DIRECT.open(self._page, timeout=_SCRAPE_S) as answer:
-            return str(answer.read().decode())
+        """Its metrics. Raises as `read_page` does."""
+        return read_page(self._page)
 
     def close(self) -> None:
         """Kills it if it runs."""
@@ -162,6 +166,19 @@ class ReplicaProcess:
                 self._page = text.removeprefix(_METRICS)
             else:
                 self._lines.append(text)
+
+
+def read_page(url: str) -> str:
+    """Raises TimeoutError where nobody fills the page, and OSError where it cannot be asked for now, as while others
+    have all connections of its port."""
+    began = time.monotonic()
+    try:
+        with _DIRECT.open(url, timeout=_SCRAPE_S) as answer:
+            return str(answer.read().decode())
+    except (OSError, HTTPException) as error:
+        if time.monotonic() - began >= _SILENT_S:
+            raise TimeoutError("the page was not filled in time") from error
+        raise OSError("the page cannot be asked for now") from error
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:

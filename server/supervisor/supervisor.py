@@ -61,7 +61,7 @@ class RunningReplica(Protocol):
         ...
 
     async def page(self) -> str:
-        """Raises an exception of any kind where there is none."""
+        """Raises TimeoutError where it is silent, and an exception of any other kind where there is none."""
         ...
 
     async def close(self) -> None:
@@ -219,8 +219,7 @@ class Supervisor:
     async def _probe(self, number: int, held: _Held) -> None:
         """Asks a replica that serves whether it is well. Runs until it is cancelled."""
         while True:
-            if held.address is not None:
-                answered = await _written_page(held.replica) is not None
+            if held.address is not None and (answered := await _answers(held.replica)) is not None:
                 self.plan = self.plan.asked(number, self._clock(), answered=answered)
             await asyncio.sleep(PROBE_INTERVAL_S)
 
@@ -293,19 +292,24 @@ class Supervisor:
         return {number: page for number, page in zip(numbers, pages, strict=True) if page is not None}
 
 
-async def _written_page(replica: RunningReplica) -> str | None:
+async def _answers(replica: RunningReplica) -> bool | None:
+    """Whether it answers or is silent; None where it cannot be asked: then it may be as well as ever, and whether its
+    process has ended is found out elsewhere."""
     try:
         async with asyncio.timeout(_PAGE_S):
-            return await replica.page()
-    except Exception:  # of whatever kind: a replica without a page may still serve
+            await replica.page()
+    except TimeoutError:
+        return False
+    except Exception:  # of whatever kind
         return None
+    return True
 
 
 async def _page(replica: RunningReplica) -> list[Metric] | None:
-    page = await _written_page(replica)
     try:
-        return None if page is None else parsed(page)
-    except ValueError:
+        async with asyncio.timeout(_PAGE_S):
+            return parsed(await replica.page())
+    except Exception:  # of whatever kind: a replica without a page may still serve
         return None
 
 

@@ -16,12 +16,14 @@ from common.protocol.errors import MisuseError
 from server.supervisor.command import launch_of
 from server.supervisor.devices import Needs
 from server.supervisor.scaling import Bounds
-from server.supervisor.supervisor import Supervisor
+from server.supervisor.supervisor import ReplicaLostError, Supervisor
 from tests.server.supervisor.stub import launch
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install '.[fleet]'")
 
-from server.supervisor.ray_replicas import RayReplica, connected
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+from server.supervisor.ray_replicas import RayReplica, _asked, connected
 
 PATIENCE_S = 60.0
 NEEDS = Needs(2, 1, "cpu")
@@ -114,3 +116,19 @@ def test_sigterm_while_ray_starts_ends_with_its_own_exit_code(monkeypatch: pytes
     with pytest.raises(SystemExit) as ended, connected(None, NEEDS):
         pytest.fail("Ray has not started")
     assert ended.value.code == TERMINATED
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RayTaskError("page", "", TimeoutError("nobody fills it")).as_instanceof_cause(), TimeoutError),
+        (RayTaskError("page", "", OSError("it is closed")).as_instanceof_cause(), ReplicaLostError),
+        (RayActorError(), ReplicaLostError),
+    ],
+)
+async def test_an_actor_that_waits_in_vain_is_not_gone(error: RayError, told: type[Exception]) -> None:
+    async def reply() -> None:
+        raise error
+
+    with pytest.raises(told):
+        await _asked(reply())

@@ -1,6 +1,7 @@
 """A replica as a child process: what it is given, what is heard of it, and that it never outlives its end."""
 
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from common.address import Address
 from server.supervisor import replica as replica_module
-from server.supervisor.replica import Heard, Launch, ReplicaProcess
+from server.supervisor.replica import Heard, Launch, ReplicaProcess, read_page
 from tests.server.supervisor.stub import HERE, launch
 
 PATIENCE_S = 30.0
@@ -118,3 +119,15 @@ def test_one_that_does_not_drain_is_killed(started: Started, monkeypatch: pytest
     heard(replica, serves)
     replica.drain()
     assert heard(replica, has_ended).code == -signal.SIGKILL
+
+
+def test_a_page_that_nobody_fills_is_told_from_one_that_cannot_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "_SCRAPE_S", 0.3)
+    monkeypatch.setattr(replica_module, "_SILENT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/metrics"
+        with pytest.raises(TimeoutError):
+            read_page(url)
+    with pytest.raises(OSError, match="cannot be asked") as refused:
+        read_page(url)
+    assert not isinstance(refused.value, TimeoutError)

@@ -2,16 +2,23 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
 
 from common.address import Address
 from common.programs.command_line import MISUSE
 from common.protocol.errors import MisuseError
+from server.observe import metrics_port
+from server.observe.metrics_port import MetricsPort, read_on
+from server.supervisor import replica as replica_module
 from server.supervisor import supervisor as supervisor_module
 from server.supervisor.plan import MOST_RESTARTS, MOST_SILENCES
-from server.supervisor.replica import Heard
+from server.supervisor.replica import Heard, read_page
 from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds
 from server.supervisor.supervisor import LOAD_INTERVAL_S, FleetError, ReplicaLostError, Supervisor
 
@@ -35,6 +42,8 @@ class FakeReplica:
         self.drains = 0
         self.waiting = 0
         self.written: str | None = None
+        self.url = ""  # of a page that is read there
+        self.pages = 0
         self.is_silent = False
         self._silence = asyncio.Event()
         self.ends_when_drained = True
@@ -64,9 +73,14 @@ class FakeReplica:
     async def page(self) -> str:
         if self.is_silent:
             await self._silence.wait()
+        self.pages += 1
+        if self.url:
+            return await asyncio.to_thread(read_page, self.url)
         return PAGE.format(self.waiting) if self.written is None else self.written
 
     def end_silence(self) -> None:
+        self.url = ""  # of a page that is read there
+        self.pages = 0
         self.is_silent = False
         self._silence.set()
 
@@ -376,6 +390,52 @@ async def test_a_replica_that_answers_again_in_time_is_left_alone(monkeypatch: p
     fleet.replicas[0].end_silence()
     await fleet.until(lambda: fleet.supervisor.plan.replicas[0].silences == 0)
     assert not fleet.replicas[0].is_closed
+    await fleet.ended()
+
+
+async def test_a_replica_whose_connections_others_have_taken_is_left_alone() -> None:
+    with (
+        closing(MetricsPort(Address("127.0.0.1", 0), CollectorRegistry(), insecure=False)) as port,
+        ExitStack() as stack,
+    ):
+        for _ in range(metrics_port._MOST_CONNECTIONS):
+            stack.enter_context(socket.create_connection((port.address.host, port.address.port), timeout=10))
+        fleet = Fleet(Bounds(1, 1, 8))
+        await fleet.is_ready()
+        (replica,) = fleet.replicas
+        replica.url = port.url
+        asked = replica.pages
+        await fleet.until(lambda: replica.pages >= asked + 2 * MOST_SILENCES)
+        assert not replica.is_closed
+        assert fleet.supervisor.plan.replicas[0].silences == 0
+        await fleet.ended()
+
+
+class Sleeping:
+    """Metrics that are read on an event loop which never gets to it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._read = read_on(self.loop, list[Metric])
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._read()
+
+
+async def test_a_replica_whose_event_loop_sleeps_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_port, "_READ_SECONDS", 0.2)
+    monkeypatch.setattr(replica_module, "_SILENT_S", 0.1)
+    registry, sleeping = CollectorRegistry(auto_describe=False), Sleeping()
+    fleet = Fleet(Bounds(1, 1, 8))
+    await fleet.is_ready()
+    with (
+        closing(sleeping.loop),
+        closing(MetricsPort(Address("127.0.0.1", 0), registry, insecure=False)) as port,
+    ):
+        registry.register(sleeping)
+        fleet.replicas[0].url = port.url
+        await fleet.until(lambda: fleet.replicas[0].is_closed)
+    assert "outriderd: replica 0 does not answer and is killed" in fleet.said
     await fleet.ended()
 
 

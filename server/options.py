@@ -44,6 +44,11 @@ class TargetOptions:
     cuda_graphs: bool | None = None  # whether small passes are replayed where that is possible; None on a GPU
     rank_info: RankInfo = ALONE  # among the ranks that share the targets' weights
 
+    @property
+    def numerics(self) -> str:
+        """In what passes are computed, on which answers depend as on the weights."""
+        return f"{self.dtype} {self.quantise}".rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:

@@ -85,7 +85,8 @@ async def choose_replica(
     addresses if it lists none (the power of two choices, Mitzenmacher 2001). `remembered` is what it listed before: two
     of these are asked at once. The replica's `access` has the others behind it.
 
-    Raises MisuseError if the two have different targets or draft models, and as `describe` if none answers.
+    Raises MisuseError if the two have different targets or draft models, or serve them otherwise, and as `describe` if
+    none answers.
     """
     async with _Inquiry(access, model) as inquiry:
         expected = followed(access, remembered) or access.addresses
@@ -197,7 +198,8 @@ def _check_alike(replicas: Sequence[Replica]) -> None:
         if differs:
             raise MisuseError(
                 f"the servers at {replicas[0].access.address} and {other.access.address} are no replicas: {differs}; "
-                "name one of them with --server, or have their operator give all the same --target and --draft"
+                "name one of them with --server, or have their operator start all with the same --target, --draft, "
+                "--cache-tokens, --dtype and --quantize"
             )
 
 

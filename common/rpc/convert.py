@@ -271,6 +271,7 @@ def description_frame(description: ServerDescription) -> pb.DescribeReply:
         load=description.load,
         replicas=map(str, description.replicas),
         logprobs=description.logprobs,
+        numerics=description.numerics,
     )
 
 
@@ -294,6 +295,7 @@ def description(frame: pb.DescribeReply) -> ServerDescription:
         load=frame.load,
         replicas=tuple(map(parse_destination, frame.replicas)),
         logprobs=frame.logprobs,
+        numerics=frame.numerics,
     )
 
 

@@ -17,6 +17,8 @@ class TargetIdentity:
     model: str
     fingerprint: str
     drafts: Mapping[str, str]  # the id of the bundle of each draft model
+    context: int = 0  # tokens of the longest sequence; 0 where a release does not say it
+    numerics: str = ""  # in what passes are computed; empty where a release does not say it
 
     def difference(self, other: "TargetIdentity") -> str:
         """What keeps a session from going on at the other, as a half sentence; empty if nothing does."""
@@ -28,6 +30,10 @@ class TargetIdentity:
             ours, theirs = (drafts[draft][:_SHOWN] for drafts in (self.drafts, other.drafts))
             if self.drafts[draft] != other.drafts[draft]:
                 return f"their draft models '{plain(draft)}' differ ({plain(ours)} and {plain(theirs)})"
+        if self.context != other.context and self.context and other.context:
+            return f"one takes {self.context} tokens in a sequence and the other {other.context}"
+        if self.numerics != other.numerics and self.numerics and other.numerics:
+            return f"one computes in {plain(self.numerics)} and the other in {plain(other.numerics)}"
         return ""
 
     def __str__(self) -> str:
@@ -54,6 +60,7 @@ class ServerDescription:
     load: float = 0.0  # sessions with a stream, of all targets, in parts of those that the server takes
     replicas: tuple[Address, ...] = ()  # of the server's fleet, itself included; empty where it is alone
     logprobs: bool = False  # whether it gives log-probabilities of committed tokens
+    numerics: str = ""  # the dtype of passes, and that of weights that are quantised as they are loaded
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -62,7 +69,8 @@ class ServerDescription:
 
     @property
     def identity(self) -> TargetIdentity:
-        return TargetIdentity(self.model, self.fingerprint, {each.draft: each.id for each in self.bundles})
+        drafts = {each.draft: each.id for each in self.bundles}
+        return TargetIdentity(self.model, self.fingerprint, drafts, self.context, self.numerics)
 
 
 @dataclass(frozen=True, slots=True)

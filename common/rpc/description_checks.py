@@ -60,6 +60,8 @@ def check_description(frame: pb.DescribeReply) -> None:
         raise PeerError("the server names a quantised bundle among those whose weights are as they are")
     if not 0 <= frame.load < math.inf:
         raise PeerError(f"the server speaks of a load of {frame.load}, which cannot be")
+    if frame.numerics:
+        _check_name("what it computes in", frame.numerics)
     _check_count("replicas", len(frame.replicas), MOST_REPLICAS)
     _check_differ("replicas", frame.replicas)
     for address in frame.replicas:

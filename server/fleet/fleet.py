@@ -74,13 +74,15 @@ class Fleet:
         self._unreadable: frozenset[str] = frozenset()
 
     async def join(self) -> None:
-        """Raises MisuseError if another replica has another target or draft models than this one."""
+        """Raises MisuseError if another replica has another target or draft models than this one, or serves it
+        otherwise."""
         for other in await self._exchange():
             if differs := self._own.difference(other):
                 await self.leave()
                 raise MisuseError(
                     f"{self._own.address} is no replica of {other.address}, which is in the same fleet: {differs}; "
-                    "give both the same --target and --draft, or another database of the store"
+                    "give both the same --target, --draft, --cache-tokens, --dtype and --quantize, or another database "
+                    "of the store"
                 )
 
     async def run(self) -> None:

@@ -40,15 +40,20 @@ class Member:
 
     def record(self) -> str:
         """What the store keeps of it."""
-        targets = [[each.model, each.fingerprint, dict(each.drafts)] for each in self.targets]
-        return json.dumps({"address": str(self.address), "targets": targets, "sessions": dict(self.sessions)})
+        fields: dict[str, Any] = {"address": str(self.address), "sessions": dict(self.sessions)}
+        fields["targets"] = [[each.model, each.fingerprint, dict(each.drafts)] for each in self.targets]
+        # Apart, for releases that know only the three.
+        fields["computed"] = [[each.context, each.numerics] for each in self.targets]
+        return json.dumps(fields)
 
 
 def read_member(identity: str, record: str) -> Member:
     """Raises ValueError for what no replica of this release wrote."""
     try:
         fields = json.loads(record)
-        targets = tuple(_identity(*each) for each in fields["targets"])
+        named = fields["targets"]
+        computed = fields.get("computed", [[0, ""]] * len(named))
+        targets = tuple(_identity(*each, *how) for each, how in zip(named, computed, strict=True))
         sessions = {str(client): int(count) for client, count in fields["sessions"].items()}
         if not is_plain(fields["address"]):
             raise ValueError
@@ -57,8 +62,9 @@ def read_member(identity: str, record: str) -> Member:
         raise ValueError("no replica of this release wrote this") from error
 
 
-def _identity(model: Any, fingerprint: Any, drafts: Any) -> TargetIdentity:
-    return TargetIdentity(str(model), str(fingerprint), {str(name): str(bundle) for name, bundle in drafts.items()})
+def _identity(model: Any, fingerprint: Any, drafts: Any, context: Any, numerics: Any) -> TargetIdentity:
+    bundles = {str(name): str(bundle) for name, bundle in drafts.items()}
+    return TargetIdentity(str(model), str(fingerprint), bundles, int(context), str(numerics))
 
 
 def alike(own: Member, others: Sequence[Member]) -> tuple[Address, ...]:

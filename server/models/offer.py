@@ -116,8 +116,8 @@ def make_offer(target: str, drafts: tuple[str, ...], name: str = "") -> Offer:
     return Offer(directory, card, tokenizer, tuple(bundles), (*models, *STATELESS_MODELS), lookup)
 
 
-def describe(offer: Offer, terms: Terms, models: Sequence[str]) -> ServerDescription:
-    """`models` are the names of all targets of this server."""
+def describe(offer: Offer, terms: Terms, models: Sequence[str], numerics: str) -> ServerDescription:
+    """`models` are the names of all targets of this server; passes are computed in `numerics`."""
     return ServerDescription(
         version=PROTOCOL_VERSION,
         release=version("outrider"),
@@ -133,4 +133,5 @@ def describe(offer: Offer, terms: Terms, models: Sequence[str]) -> ServerDescrip
         quantised=tuple(bundle.manifest for bundle in offer.quantised),
         models=tuple(models),
         logprobs=True,
+        numerics=numerics,
     )

@@ -7,7 +7,7 @@ import pytest
 from common.address import Address
 from common.protocol.errors import MisuseError
 from server.cli_options import FleetFlags
-from server.options import parse_duration, parse_target, split_cache_tokens
+from server.options import TargetOptions, parse_duration, parse_target, split_cache_tokens
 
 
 def test_durations_are_milliseconds_unless_they_say_otherwise() -> None:
@@ -63,3 +63,8 @@ def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> Non
         FleetFlags(advertise="gpu.example.org:7071").options(here)
     with pytest.raises(MisuseError, match="names no port"):
         FleetFlags(store, "gpu.example.org:0").options(here)
+
+
+def test_what_passes_are_computed_in_is_told_in_one_word_or_two() -> None:
+    told = [TargetOptions((), (), "cpu", "bfloat16", 0, quantise).numerics for quantise in ("", "int8")]
+    assert told == ["bfloat16", "bfloat16 int8"]

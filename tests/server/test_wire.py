@@ -114,3 +114,9 @@ async def _until(condition: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("it never came about")
+
+
+async def test_a_server_says_what_its_answers_depend_on(target: Path) -> None:
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        said = await connection.describe()
+    assert (said.identity.context, said.identity.numerics) == (said.context, "float64")

@@ -328,3 +328,26 @@ async def test_without_any_replica_dialling_fails_as_that_of_one_server() -> Non
             await server.end()
         with pytest.raises(LinkError, match="cannot be reached"):
             await dial_replica(access_to(*servers), SAID)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"context": 200}, "one takes [24]00 tokens in a sequence and the other [24]00"),
+        ({"numerics": "bfloat16 int8"}, "one computes in bfloat16( int8)? and the other in bfloat16( int8)?"),
+    ],
+)
+async def test_servers_that_serve_one_target_otherwise_are_no_replicas(change, sentence: str) -> None:
+    async with fleet(0.0, 0.5, listed=False) as (first, other):
+        first.said = replace(first.said, numerics="bfloat16")
+        other.said = replace(first.said, **change)
+        with pytest.raises(MisuseError, match=f"are no replicas: {sentence}; name one of them") as refused:
+            await chosen(access_to(first, other))
+        assert "--cache-tokens, --dtype and --quantize" in str(refused.value)
+        assert await choose_other(access_to(first, other), first.said, ()) is None
+
+
+async def test_a_server_of_a_release_that_does_not_say_how_it_computes_is_a_replica() -> None:
+    async with fleet(0.5, 0.0, listed=False) as (first, older):
+        first.said = replace(first.said, numerics="bfloat16")
+        assert (await chosen(access_to(first, older))).address == older.address

@@ -132,7 +132,8 @@ def test_descriptions_survive(
     models = ("model", "other")
     offered = (ends, names, names, bundles, quantised, models)
     replicas = (Address("10.0.0.1", 7070), Address("::1", 7071))
-    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, *offered, load, replicas, logprobs=load > 1)
+    told = (load, replicas, load > 1, "bfloat16 int8")
+    said = ServerDescription(1, "0.1", "model", "f", 300, 2048, 512, *offered, *told)
     data = convert.description_frame(said).SerializeToString()
     assert convert.description(pb.DescribeReply.FromString(data)) == said
 

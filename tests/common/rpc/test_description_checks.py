@@ -71,6 +71,7 @@ ESCAPE = "\x1b]0;owned\x07"
         (put(replicas=["a:1", "b:1", "a:1"]), "two of the server's replicas"),
         *[(put(replicas=[name]), f"a replica at '{name}', which is no address") for name in ("a", "a:0", "::1:80")],
         (put(replicas=[ESCAPE]), "a replica ']0;owned'"),
+        (put(numerics=ESCAPE), "what it computes in ']0;owned'"),
         (put(bundles=[pb.Bundle()] * 65), "65 bundles"),
         (put(quantised=[pb.Bundle()] * 129), "129 quantised bundles"),
         (lambda frame: frame.bundles.append(frame.bundles[0]), "two of the server's bundles"),

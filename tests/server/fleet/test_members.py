@@ -13,12 +13,13 @@ from common.rpc.description import TargetIdentity
 from common.rpc.description_checks import MOST_REPLICAS
 from server.fleet.members import Member, alike, read_member, sessions_elsewhere
 
-TARGET = TargetIdentity("demo", "f" * 64, {"moa": "a" * 64, "lookup": "b" * 64})
+TARGET = TargetIdentity("demo", "f" * 64, {"moa": "a" * 64, "lookup": "b" * 64}, 2048, "bfloat16")
 FIRST = Member("one", Address("10.0.0.1", 7070), (TARGET,), {"alice": 2})
 SECOND = replace(FIRST, id="two", address=Address("10.0.0.2", 7070), sessions={"alice": 1, "bob": 3})
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
-TARGETS = st.lists(st.builds(TargetIdentity, TEXTS, TEXTS, st.dictionaries(TEXTS, TEXTS, max_size=3)), max_size=3)
+DRAFTS = st.dictionaries(TEXTS, TEXTS, max_size=3)
+TARGETS = st.lists(st.builds(TargetIdentity, TEXTS, TEXTS, DRAFTS, st.integers(0, 9), TEXTS), max_size=3)
 
 
 @given(TARGETS.map(tuple), st.dictionaries(TEXTS, st.integers(0, 99), max_size=3))
@@ -41,6 +42,9 @@ def record(**changes: object) -> str:
         record(address="a" * 300 + ":7070"),
         record(targets=[[1, 2]]),
         record(targets=[["m", "f", ["a"]]]),
+        record(computed=[]),
+        record(computed=[[2048]]),
+        record(computed=[["many", "bfloat16"]]),
         record(sessions={"alice": "many"}),
         record(sessions={"alice": float("inf")}),
         record(sessions=["alice"]),
@@ -62,6 +66,8 @@ def test_what_no_replica_wrote_is_refused(broken: str) -> None:
             "their draft models 'moa' differ (aaaaaaaaaaaa and cccccccccccc)",
         ),
         ((replace(TARGET, model="other"),), "the same target is called demo (ffffffffffff) and other (ffffffffffff)"),
+        ((replace(TARGET, context=1024),), "one takes 2048 tokens in a sequence and the other 1024"),
+        ((replace(TARGET, numerics="bfloat16 int8"),), "one computes in bfloat16 and the other in bfloat16 int8"),
         ((TARGET, TARGET), "one has 1 targets and the other 2"),
     ],
 )
@@ -69,6 +75,16 @@ def test_what_differs_is_named_and_no_client_is_sent_there(targets, differs: str
     stranger = replace(SECOND, targets=targets)
     assert FIRST.difference(stranger) == differs
     assert alike(FIRST, [stranger]) == (FIRST.address,)
+
+
+def test_a_release_that_does_not_say_how_it_computes_is_known_by_the_rest() -> None:
+    fields = json.loads(SECOND.record())
+    del fields["computed"]
+    older = read_member("two", json.dumps(fields))
+    assert older.targets == (replace(TARGET, context=0, numerics=""),)
+    assert not FIRST.difference(older)
+    assert not older.difference(FIRST)
+    assert fields["targets"] == [["demo", "f" * 64, {"moa": "a" * 64, "lookup": "b" * 64}]], "as it reads ours"
 
 
 def test_replicas_are_listed_in_one_order_by_all_of_them() -> None:

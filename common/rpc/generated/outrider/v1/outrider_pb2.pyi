@@ -13,7 +13,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ...) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "quantised", "models", "load", "replicas", "logprobs")
+    __slots__ = ("version", "release", "model", "fingerprint", "vocab_size", "context", "max_nodes", "end_tokens", "rules", "idle_policies", "bundles", "quantised", "models", "load", "replicas", "logprobs", "numerics")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,7 @@ class DescribeReply(_message.Message):
     LOAD_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    NUMERICS_FIELD_NUMBER: _ClassVar[int]
     version: int
     release: str
     model: str
@@ -46,7 +47,8 @@ class DescribeReply(_message.Message):
     load: float
     replicas: _containers.RepeatedScalarFieldContainer[str]
     logprobs: bool
-    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., load: _Optional[float] = ..., replicas: _Optional[_Iterable[str]] = ..., logprobs: _Optional[bool] = ...) -> None: ...
+    numerics: str
+    def __init__(self, version: _Optional[int] = ..., release: _Optional[str] = ..., model: _Optional[str] = ..., fingerprint: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context: _Optional[int] = ..., max_nodes: _Optional[int] = ..., end_tokens: _Optional[_Iterable[int]] = ..., rules: _Optional[_Iterable[str]] = ..., idle_policies: _Optional[_Iterable[str]] = ..., bundles: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., quantised: _Optional[_Iterable[_Union[Bundle, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., load: _Optional[float] = ..., replicas: _Optional[_Iterable[str]] = ..., logprobs: _Optional[bool] = ..., numerics: _Optional[str] = ...) -> None: ...
 
 class Bundle(_message.Message):
     __slots__ = ("id", "draft", "kind", "files", "weights")

@@ -23,6 +23,9 @@ AFMOE = Family(
     },
 )
 
+DIFF_LLAMA = Family("diffllama", "attention less another's, by the layer's number", "DiffLlamaConfig", _GROUPED)
+"""Is refused."""
+
 ERNIE_MOE = Family(
     "ernie4_5-moe",
     "interleaved positions, experts behind dense layers",
@@ -58,6 +61,20 @@ HUNYUAN_MOE = Family(
     "a router that asks for the dtype of its weights",
     "HunYuanMoEV1Config",
     _GROUPED | {"num_experts": 4, "moe_topk": 2},
+)
+
+MINICPM_3 = Family(
+    "minicpm3",
+    "latent attention, residuals scaled by the number of layers",
+    "MiniCPM3Config",
+    {
+        "num_key_value_heads": HEADS,
+        "q_lora_rank": 24,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 8,
+    },
 )
 
 MINIMAX_M3 = Family(

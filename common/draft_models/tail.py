@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from common.draft_models.layouts import MEDUSA
+from common.draft_models.tail_layers import check_same_layers
 from common.models.checkpoint import load_causal_lm, load_config
 from common.models.errors import CheckpointError
 from common.models.parts import layers_of
@@ -51,7 +52,8 @@ and K/V of an earlier layer. No tail has them."""
 def write_tail(target: Path, layers: int, out: Path) -> None:
     """Writes the target's embedding, last `layers` layers, norm and head to `out`.
 
-    Raises CheckpointError where the target has fewer layers, or cannot be read.
+    Raises CheckpointError where the target has fewer layers, or cannot be read, or where those would compute something
+    else alone.
     """
     config = read_json(target / CONFIG)
     parsed = load_config(target)
@@ -60,6 +62,8 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
         raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer")
     check_has_tail(parsed, target)
     end, kept = _end_of(config, parsed, layers), range(total - layers, total)
+    if layers:
+        check_same_layers(target, type(parsed), config, end)
     if not method_of(config):
         _write_end(target, end, kept, out)
         return

@@ -18,6 +18,7 @@ from common.draft_kinds import DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.errors import CheckpointError, HubError
 from common.models.fingerprint import fingerprint
+from common.models.fp8_blocks import check_whole_blocks
 from common.models.quantised import method_of, why_not
 from common.models.shipped import draft_checkpoint, shipped_family
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
@@ -179,6 +180,8 @@ def _find_target(checkpoint: str, options: TargetOptions) -> TargetFiles:
         if Path(checkpoint).expanduser().is_dir() or shipped_family(checkpoint):
             raise
         known = ""
+    if known:
+        check_whole_blocks(directory, config, options.device)
     return TargetFiles(directory, load_tokenizer(directory), known)
 
 

@@ -26,6 +26,7 @@ from transformers.utils import logging
 
 from common.models.errors import CheckpointError
 from common.models.families import check_causal_lm, check_positions
+from common.models.fp8_blocks import check_whole_blocks
 from common.models.placement import parse_device, parse_dtype
 from common.models.quantised import first_sentence, loading, method_of, quietly, settle
 from common.models.source import (
@@ -78,6 +79,7 @@ def load_causal_lm(
     if ranks > 1:
         check_parts(parsed, ranks, method or quantise)
     weight_files(directory)
+    check_whole_blocks(directory, config, str(chosen_device), expanded=expanded)
     _be_quiet()
     try:
         if ranks > 1:

@@ -47,8 +47,8 @@ _EXPANDED: Mapping[str, Callable[[], Any]] = {
     "fp8": lambda: FineGrainedFP8Config(dequantize=True),
     "mxfp4": lambda: Mxfp4Config(dequantize=True),
 }
-"""Those for loading it with plain numbers in place of its weights, for the methods that can. FP8 can where the sides
-of weights are multiples of its blocks'."""
+"""Those for loading it with plain numbers in place of its weights, for the methods that can. FP8 can where
+`check_whole_blocks` raises nothing."""
 
 _ON_LOADING: Mapping[str, Callable[[], Any]] = {
     "int8": lambda: _few_bits(load_in_8bit=True),

@@ -118,6 +118,10 @@ def test_targets_that_cannot_be_served(doctor, target, tmp_path):
         assert says in findings["target"]["fix"]
     _, findings = doctor("--target", make_fp8(tmp_path / "fp8", target), "--quantize", "int8")
     assert "is quantised already (fp8)" in findings["target"]["fix"]
+    wide = make_fp8(tmp_path / "blocks", make_checkpoint(tmp_path / "wide", "llama", hidden=192))
+    well, findings = doctor("--target", wide, "--listen", "127.0.0.1:0")
+    assert not well
+    assert "in blocks of 128 by 128, into which" in findings["target"]["fix"]
 
 
 def test_what_does_not_fit_into_memory(doctor, target, monkeypatch):

@@ -48,7 +48,7 @@ def held_bytes(model: torch.nn.Module) -> int:
 def wide(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A target whose embedding has as many weights as its layers."""
     family, tied = request.param
-    return make_checkpoint(tmp_path / family, family, tied=tied, dtype=torch.bfloat16, hidden=192, layers=2, vocab=4000)
+    return make_checkpoint(tmp_path / family, family, tied=tied, dtype=torch.bfloat16, hidden=384, layers=2, vocab=8000)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

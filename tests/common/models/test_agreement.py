@@ -170,7 +170,7 @@ def test_attention_that_chooses_keys_beyond_the_text_of_the_check_is_refused(tmp
         check_agreement(model)
     assert str(refused.value) == (
         "the attention of the model type 'minimax_m3_vl_text' depends on 'block_indices', which packed passes do not "
-        "compute; choose another checkpoint."
+        "compute; choose another checkpoint"
     )
 
 

@@ -35,8 +35,8 @@ class Step:
     """One level to draft, from the tree as it was when the step began, and the draft state that has come since the last
     one. The proposals of a `warm_up` are not sent. `new_nodes` of the view came since the last step, or are to be
     computed again with that state. The last level of a round `fills` the tree. A step that is drafted offline has
-    bounds of its own, `expansion`, and its proposals hang from the last token of its view. What is drawn in one that
-    `draws_once` leaves at once."""
+    bounds of its own, `expansion`, and its proposals hang from the last token of its view. A step that `draws_once`
+    draws one level of siblings, which leave at once."""
 
     turn: int
     view: TreeView

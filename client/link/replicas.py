@@ -6,6 +6,7 @@ sessions, bundles or what a stream carries.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -263,17 +264,18 @@ class _Inquiry:
         return replace(replica, access=replace(replica.access, others=others, named=self._access.given))
 
     async def ask_until_answered(self, addresses: Sequence[Address], seconds: float) -> None:
-        """Asks two until one answers, and the next two beside them once these have failed or said nothing for a while.
+        """Asks two, and the next two as well once these have failed or said nothing for a while, until one answers.
         Raises what the first of all raises if none answers in so many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        head_start_s = min(_HEAD_START_S, 2 * seconds / max(1, len(addresses)))
+        head_start_s = min(_HEAD_START_S, 2 * seconds / max(1, len(addresses)))  # so that all are asked in time
         asking: set[asyncio.Task[list[Replica]]] = set()
         try:
             for index in range(0, len(addresses), 2):
                 pair = addresses[index : index + 2]
                 asking.add(asyncio.create_task(self.ask(pair, deadline - loop.time())))
-                until_s = deadline if index + 2 >= len(addresses) else loop.time() + head_start_s
+                # The last are waited for until all have failed, at the deadline at the latest.
+                until_s = math.inf if index + 2 >= len(addresses) else loop.time() + head_start_s
                 if await _any_answers(asking, until_s):
                     break
         finally:

@@ -20,8 +20,8 @@ Candidates = Sequence[tuple[int, float]]
 class Expansion:
     """Bounds of the tree: nodes added in a level, children considered of each node, live nodes of the tree, the least
     cumulative probability of a proposed node, and whether a level may go several tokens ahead, where a draft can.
-    `draws_once`: a call draws no siblings behind those that it has drawn, for these would leave later, by a time that
-    depends on what they are, and whether a pass finds them must not (docs/sampling.md)."""
+    `draws_once`: a call draws no siblings below those that it has drawn. They would leave later, by a time that depends
+    on what they are, and whether a pass finds them must not (docs/sampling.md)."""
 
     breadth: int = 6
     children: int = 6

@@ -149,9 +149,8 @@ class Blocks:
         least_guess: float = 0.0,
     ) -> list[Proposal]:
         """Levels below the view until nothing more is worth proposing, best first; the first alone where the expansion
-        draws once. `known`: the offers of nodes of the
-        view that come from elsewhere, and count instead of a block's. `least_guess`: the least cumulative probability
-        of what comes behind the first level."""
+        draws once. `known`: the offers of nodes of the view that come from elsewhere, and count instead of a block's.
+        `least_guess`: the least cumulative probability of what comes below the first level."""
         proposals: list[Proposal] = []
         reached = dict(positions)
         root = NodeView(0, 0, view.tokens[-1], len(view.tokens) - 1, 0.0)

@@ -31,11 +31,13 @@ def check_whole_blocks(directory: Path, config: Mapping[str, Any], device: str, 
     found = next(_in_parts(_tensors(directory), sides), None)
     if found is not None:
         name, shape = found
+        or_else = (
+            "draft with a kind that runs none of its layers" if expanded else "serve it on a GPU that computes in FP8"
+        )
         raise CheckpointError(
             f"the checkpoint in {directory} is quantised (fp8) in blocks of {sides[0]} by {sides[1]}, into which "
             f"{name} ({shape[-2]} by {shape[-1]}) does not divide, so that transformers would expand it to wrong "
-            "numbers; choose the checkpoint that it was made from or one that is quantised in another way, or serve it "
-            "on a GPU that computes in FP8"
+            f"numbers; choose the checkpoint that it was made from, one that is quantised in another way, or {or_else}"
         )
 
 

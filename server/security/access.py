@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -48,8 +49,9 @@ def open_port(server: grpc.aio.Server, listen: Address, credentials: grpc.Server
 
 @contextmanager
 def _held(listen: Address) -> Iterator[Address]:
-    """Keeps the port from everyone but gRPC, which may bind what is bound and not listened at. Raises OSError where it
-    is in use at any address of the host."""
+    """Keeps the port from everyone but gRPC, which may bind what is bound and not listened at; elsewhere than on Linux
+    it may not, and the port is only known to have been free. Raises OSError where it is in use at any address of the
+    host."""
     for attempt in range(_ATTEMPTS):
         with ExitStack() as sockets:
             try:
@@ -58,6 +60,8 @@ def _held(listen: Address) -> Iterator[Address]:
                 if listen.port or attempt == _ATTEMPTS - 1:
                     raise
                 continue
+            if sys.platform != "linux":
+                sockets.close()
             yield where
             return
 

@@ -15,7 +15,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.scheduled_tokens import Replies
 from common.protocol.server_session import ServerSession
 from common.protocol.terms import Terms
-from server.refusal import AdmissionRefusedError
+from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.accounting import Accounting
 from server.sessions.admission import Admission, ServingLimits
 from server.sessions.entry import MessageSink, SessionEntry, SessionKey
@@ -39,6 +39,7 @@ class SessionRegistry:
         """`capacity` is the number of K/V slots. `peers` are the registries of the other targets of this server, with
         which the limits of sessions are shared; this one joins them."""
         self.pass_timings = PassTimings()
+        self.is_draining = False  # then no Open is taken
         self.leases = Leases(limits.lease_seconds, self._lease_ended)
         self.lost_answers = LostAnswers(limits.max_sessions, limits.lease_seconds + REMEMBERED_S)
         self._terms = terms
@@ -101,11 +102,18 @@ class SessionRegistry:
         if sink.ended:  # another stream may have taken its session over, and then nothing was received
             self._quotas.requested(sink.client, now)
 
+    def _check_not_draining(self) -> None:
+        if self.is_draining:
+            raise AdmissionRefusedError(
+                RefusalReason.DRAINING, "the server is draining; try another or come back later"
+            )
+
     def _check_unconstrained(self, sink: MessageSink, message: Open | Extend, now: float) -> None:
         """Raises PeerError as receiving a request does, but for its constraint. No session comes or goes."""
         entry, is_request = self._by_sink.get(sink), True
         settings = replace(message.settings, constraint=None)
         if isinstance(message, Open):
+            self._check_not_draining()
             check_open(replace(message, settings=settings), self._terms)
             key = sink.client, message.session
             entry = self._entries.get(key) or self.leases.find(key)
@@ -130,6 +138,7 @@ class SessionRegistry:
 
         Raises PeerError for an invalid Open, and AdmissionRefusedError where it cannot be served now.
         """
+        self._check_not_draining()
         key = sink.client, opened.session
         entry, is_new = self._entries.get(key), False
         if entry is not None:

@@ -21,7 +21,7 @@ from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, Probabilities, schedule
 from server.passes.server_drafting import DraftedLevel, LevelScheduler, ServerDraftTask
 from server.passes.state_export import StateExport, claim_exports
-from server.refusal import AdmissionRefusedError, RefusalReason
+from server.refusal import AdmissionRefusedError
 from server.sessions.accounting import Accounting, AnswerCounts, count_answers
 from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
@@ -61,7 +61,6 @@ class Sessions:
         self._cost = PassCost()
         self._pass = 0  # the number of the latest plan: the clock of fairness
         self._levels = LevelScheduler()
-        self._draining = False
 
     def __len__(self) -> int:
         return len(self._registry.entries)
@@ -108,10 +107,6 @@ class Sessions:
                 self._hear(entry, message, now)
             elif not isinstance(message, Open):
                 raise PeerError("the first frame of a stream must be Open")
-            elif self._draining:
-                raise AdmissionRefusedError(
-                    RefusalReason.DRAINING, "the server is draining; try another or come back later"
-                )
             else:
                 entry, replies = self._registry.open(sink, message, self._pass, now)
                 self._deliver(entry, replies, now)
@@ -156,7 +151,7 @@ class Sessions:
 
     def drain(self) -> None:
         """Refuses new sessions and turns from now on; running answers go on."""
-        self._draining = True
+        self._registry.is_draining = True
         self._accounting.draining(len(self))
         self._registry.leases.end()
         for entry in list(self._registry.entries):
@@ -382,7 +377,7 @@ class Sessions:
     def _end_stream_if_over(self, entry: SessionEntry, now: float) -> None:
         """Ends the stream of a session that can send nothing more."""
         if not entry.is_running:
-            if self._draining or entry.half_closed:
+            if self._registry.is_draining or entry.half_closed:
                 self._registry.disconnect(entry, now)
                 entry.sink.end()
         elif entry.half_closed and entry.session.waits_for_its_client:

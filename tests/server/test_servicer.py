@@ -202,6 +202,14 @@ async def test_nothing_is_compiled_for_a_request_that_is_invalid_anyway() -> Non
     assert compiling.compiled == []
 
 
+async def test_nothing_is_compiled_while_the_server_drains() -> None:
+    compiling = Compiling()
+    servicer = make_servicer(constrain=compiling)
+    servicer._default.engine.sessions.drain()
+    assert await refusals(servicer, "another session's", 3) == [FailureCode.DRAINING] * 3
+    assert compiling.compiled == []
+
+
 async def test_nothing_is_compiled_for_a_request_without_room() -> None:
     compiling = Compiling()
     servicer = make_servicer(constrain=compiling, quotas=Quotas({NOBODY: Allowance(max_sessions=1)}))

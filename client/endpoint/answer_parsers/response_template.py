@@ -61,8 +61,8 @@ class ResponseTemplate:
         pieces: list[Piece] = []
         unread = self._unread
         for index, event in enumerate(events):
-            behind = unread + sum(len(each.get("text", "")) for each in events[index + 1 :])
-            pieces += self._piece(event, behind)
+            after = unread + sum(len(each.get("text", "")) for each in events[index + 1 :])
+            pieces += self._piece(event, after)
         if events and not self._is_in_call:
             self._drop_up_to(unread)  # marks, too
         return pieces
@@ -72,28 +72,28 @@ class ResponseTemplate:
         """The length of what transformers has been fed and told nothing of: it may be the beginning of a mark."""
         return len(self._parser._buffer) - self._parser._pos
 
-    def _piece(self, event: Mapping[str, Any], behind: int) -> list[Piece]:
-        """`behind`: so many characters follow what the event is about."""
+    def _piece(self, event: Mapping[str, Any], after: int) -> list[Piece]:
+        """`after`: so many characters follow what the event is about."""
         kind, field = event["type"], event["field"]
         if field == _CALLS:
             self._is_in_call = kind != "region_close"
-            return self._calls(event["value"], behind) if kind == "region_close" else []
+            return self._calls(event["value"], after) if kind == "region_close" else []
         if kind != "region_chunk":
             return []
-        self._held = self._held.removeprefix(event["text"])  # behind a mark it is no prefix, and goes with the mark
+        self._held = self._held.removeprefix(event["text"])  # after a mark it is no prefix, and goes with the mark
         return [TextPiece(event["text"], is_reasoning=field in _REASONING)]
 
-    def _calls(self, value: Any, behind: int) -> list[Piece]:
-        raw = self._drop_up_to(behind)
+    def _calls(self, value: Any, after: int) -> list[Piece]:
+        raw = self._drop_up_to(after)
         calls = [_call(each) for each in (value if isinstance(value, list) else [value])]
         known = [call for call in calls if call is not None]
         if not self._finds_calls or len(known) < len(calls):
             return [TextPiece(raw)] if raw else []
         return [ToolCall(self._new_id(), call.name, call.arguments) for call in known]
 
-    def _drop_up_to(self, behind: int) -> str:
-        """Keeps the last characters alone, so many as are `behind`, and returns the others."""
-        border = max(0, len(self._held) - behind)  # the prompt's end may be unread, too
+    def _drop_up_to(self, after: int) -> str:
+        """Keeps the last `after` characters alone, and returns the others."""
+        border = max(0, len(self._held) - after)  # the prompt's end may be unread, too
         dropped, self._held = self._held[:border], self._held[border:]
         return dropped
 

@@ -269,6 +269,15 @@ async def test_the_given_address_answers_where_all_that_is_remembered_is_silent(
     assert replica.access.address == given.address
 
 
+@pytest.mark.parametrize("remembered", [0, 1, 5])
+async def test_where_all_are_silent_no_server_is_reached(remembered: int) -> None:
+    with ExitStack() as silent:
+        listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(1 + remembered)]
+        given, *gone = [Address("127.0.0.1", each.getsockname()[1]) for each in listeners]
+        with pytest.raises(LinkError):
+            await choose_replica(Access(given, follow_replicas=True), 0.5, remembered=gone)
+
+
 async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkeypatch) -> None:
     monkeypatch.setattr(replicas, "_HEAD_START_S", 0.1)
     monkeypatch.setattr(replicas, "_GRACE_S", 0.1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,6 +159,18 @@ async def test_any_free_port_is_free_at_every_address_of_the_host(monkeypatch: p
         with socket.create_connection(("127.0.0.1", opened.port)):
             pass
         await server.stop(None)
+
+
+@pytest.mark.parametrize(("platform", "is_held"), [("linux", True), ("darwin", False)])
+async def test_a_port_is_held_while_grpc_binds_it_where_it_then_can(
+    platform: str, is_held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere than on Linux no socket binds what another has bound."""
+    monkeypatch.setattr(access.sys, "platform", platform)
+    with access._held(Address("127.0.0.1", 0)) as where, socket.socket() as strict:
+        refused = pytest.raises(OSError, match="in use") if is_held else nullcontext()
+        with refused:
+            strict.bind(("127.0.0.1", where.port))
 
 
 async def test_two_servers_share_no_port(target: Path) -> None:

@@ -5,28 +5,30 @@ from itertools import groupby
 from server.sessions.waiting_line import WaitingLine
 
 ANSWER_S = 10.0
+NOBODY = ""
+"""The client without a token."""
 
 
 def test_room_is_kept_for_the_oldest_that_came_back() -> None:
     line = WaitingLine()
     line.refused("long", 300, 1.0, 0.0)
-    assert line.reserved("short", 0.5, ANSWER_S) == 0.0  # the oldest may never come back
+    assert line.reserved("short", 0.5, ANSWER_S, NOBODY) == 0.0  # the oldest may never come back
     line.refused("long", 300, 1.0, 1.0)
     line.refused("longer", 900, 1.0, 1.0)
     line.refused("longer", 900, 1.0, 2.0)
-    assert line.reserved("short", 2.0, ANSWER_S) == 300
-    assert line.reserved("longer", 2.0, ANSWER_S) == 300
-    assert line.reserved("long", 2.0, ANSWER_S) == 0.0
+    assert line.reserved("short", 2.0, ANSWER_S, NOBODY) == 300
+    assert line.reserved("longer", 2.0, ANSWER_S, NOBODY) == 300
+    assert line.reserved("long", 2.0, ANSWER_S, NOBODY) == 0.0
     line.served("long")
-    assert line.reserved("short", 2.0, ANSWER_S) == 900
+    assert line.reserved("short", 2.0, ANSWER_S, NOBODY) == 900
 
 
 def test_who_stays_away_holds_up_nobody() -> None:
     line = WaitingLine()
     for now in (0.0, 1.0):
         line.refused("gone", 300, 1.0, now)
-    assert line.reserved("short", 4.0, ANSWER_S) == 300
-    assert line.reserved("short", 4.1, ANSWER_S) == 0.0
+    assert line.reserved("short", 4.0, ANSWER_S, NOBODY) == 300
+    assert line.reserved("short", 4.1, ANSWER_S, NOBODY) == 0.0
     assert len(line) == 0
 
 
@@ -37,12 +39,14 @@ def test_who_is_refused_for_another_reason_keeps_the_place_as_long_as_who_is_ref
             line.refused("oldest", 300, 1.0, now)
     refused.refused("oldest", 300, 5.0, 2.0)
     kept.keep("oldest", 5.0, 2.0)
-    waited = [[line.reserved("short", 2.0 + tenth / 10, ANSWER_S) for tenth in range(100)] for line in (refused, kept)]
+    waited = [
+        [line.reserved("short", 2.0 + tenth / 10, ANSWER_S, NOBODY) for tenth in range(100)] for line in (refused, kept)
+    ]
     assert waited[0] == waited[1]
     assert set(waited[0]) == {300.0, 0.0}, "and not for ever"
     assert waited[0][50] == 300.0, "it need not come sooner than it was told to"
     kept.keep("nobody", 5.0, 20.0)
-    assert kept.reserved("short", 20.0, ANSWER_S) == 0.0
+    assert kept.reserved("short", 20.0, ANSWER_S, NOBODY) == 0.0
 
 
 def test_unknown_sessions_fill_no_memory() -> None:
@@ -58,7 +62,7 @@ def test_who_cannot_be_served_holds_up_others_half_of_the_time_at_most_under_wha
     for second in range(200):
         for name in ("long", f"other{second // 7}"):
             line.refused(name, 300, 1.0, float(second))
-        held += line.reserved("short", float(second), ANSWER_S) > 0
+        held += line.reserved("short", float(second), ANSWER_S, NOBODY) > 0
     assert 0 < held <= 100
     assert len(line) > 0
 
@@ -68,10 +72,10 @@ def test_a_first_hold_lasts_as_long_as_answers_do_and_never_beyond_a_minute() ->
         line = WaitingLine()
         for second in range(held_s + 1):
             line.refused("long", 300, 1.0, float(second))
-            is_held = line.reserved("short", float(second), answer_s) > 0
+            is_held = line.reserved("short", float(second), answer_s, NOBODY) > 0
             assert is_held == (second >= 1), second
         line.refused("long", 300, 1.0, held_s + 1.0)
-        assert line.reserved("short", held_s + 1.0, answer_s) == 0.0
+        assert line.reserved("short", held_s + 1.0, answer_s, NOBODY) == 0.0
 
 
 def test_holds_in_vain_grow_until_one_outlasts_the_answers_that_run() -> None:
@@ -83,7 +87,7 @@ def test_holds_in_vain_grow_until_one_outlasts_the_answers_that_run() -> None:
         line.refused("long", 300, 1.0, now)
         if now >= ends:
             break
-        if not line.reserved("short", now, ANSWER_S):
+        if not line.reserved("short", now, ANSWER_S, NOBODY):
             ends = now + 500
     assert 500 < now < 7 * 500
 
@@ -95,14 +99,14 @@ def test_a_refusal_for_another_reason_keeps_an_age_and_gives_none() -> None:
     line.refused("long", 300, 1.0, 0.0)
     line.refused("long", 300, 1.0, 1.0)
     line.keep("long", 20.0, 2.0)
-    assert line.reserved("short", 20.0, ANSWER_S) == 300
+    assert line.reserved("short", 20.0, ANSWER_S, NOBODY) == 300
 
 
 def test_each_hold_in_vain_is_followed_by_a_rest_and_a_hold_of_twice_its_length() -> None:
     line, held = WaitingLine(), []
     for second in range(200):
         line.refused("oldest", 300, 1.0, float(second))
-        held.append(line.reserved("short", float(second), ANSWER_S) > 0)
+        held.append(line.reserved("short", float(second), ANSWER_S, NOBODY) > 0)
     first_s, *later = [len(list(run)) for _, run in groupby(held[1:])]
     assert first_s == 2 * ANSWER_S
     assert later[:3] == [2 * first_s, 2 * first_s, 4 * first_s]
@@ -112,7 +116,7 @@ def test_who_is_never_served_holds_up_others_for_a_bounded_time() -> None:
     line, held = WaitingLine(), []
     for second in range(30_000):
         line.refused("too long", 300, 1.0, float(second))
-        held.append(line.reserved("short", float(second), ANSWER_S) > 0)
+        held.append(line.reserved("short", float(second), ANSWER_S, NOBODY) > 0)
     holds = [len(list(run)) for is_held, run in groupby(held) if is_held]
     assert max(holds) == holds[-2] == 600
     assert 0.4 < sum(held) / len(held) <= 0.5

@@ -128,6 +128,7 @@ def test_a_page_that_nobody_fills_is_told_from_one_that_cannot_be_asked_for(monk
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/metrics"
         with pytest.raises(TimeoutError):
             read_page(url)
+    monkeypatch.setattr(replica_module, "_SILENT_S", PATIENCE_S)
     with pytest.raises(OSError, match="cannot be asked") as refused:
         read_page(url)
     assert not isinstance(refused.value, TimeoutError)

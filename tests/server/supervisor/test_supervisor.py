@@ -79,8 +79,6 @@ class FakeReplica:
         return PAGE.format(self.waiting) if self.written is None else self.written
 
     def end_silence(self) -> None:
-        self.url = ""  # of a page that is read there
-        self.pages = 0
         self.is_silent = False
         self._silence.set()
 

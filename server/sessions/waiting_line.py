@@ -63,8 +63,8 @@ class WaitingLine:
         self._waiting.pop(who, None)
 
     def reserved(self, who: Hashable, now: float, answer_s: float, client: str) -> float:
-        """Tokens that the request `who`, a prompt of `client`, must leave free for the oldest that came back in time; one
-        that asks once and stays away holds up nobody. Answers usually take `answer_s`.
+        """Tokens that the request `who`, a prompt of `client`, must leave free for the oldest that came back in time.
+        One that asks once and stays away holds up nobody. Answers usually take `answer_s`.
 
         After a hold in vain, nobody holds up the same ones for as long as the next hold will last.
         """

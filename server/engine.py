@@ -90,9 +90,10 @@ class Engine:
     def receive(self, sink: MessageSink, message: FromClient) -> None:
         """A frame of a client. A fault in it ends this session and no other."""
         try:
-            self.receive_prepared(sink, message)
+            self.sessions.receive(sink, message, self._clock())
         except PeerError as error:
-            self.fail(sink, error)
+            self.sessions.fail(sink, error)
+        self._wake()
 
     def receive_prepared(self, sink: MessageSink, message: FromClient) -> None:
         """As `receive`, within `preparing`, which hears of a fault: raises PeerError, with which the stream has to

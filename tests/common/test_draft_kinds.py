@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 
@@ -58,16 +59,31 @@ def test_the_kind_without_a_model_is_not_among_those_that_are_trained() -> None:
 
 BUILT_ON = {"block": "tandem"}
 
+_LOADING_EACH = f"""
+import importlib, json, os, sys
+import common.draft_kinds
+assert "torch" not in sys.modules
+import torch  # once, for it takes longer than all else
+for kind in {list(DRAFT_KINDS)!r}:
+    if not os.fork():
+        importlib.import_module(f"common.drafters.{{kind}}")
+        print(json.dumps([kind, sorted(sys.modules)]), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, kind
+"""
+
+
+@pytest.fixture(scope="module")
+def imported_for() -> dict[str, list[str]]:
+    """What is imported where only one kind is loaded, by kind."""
+    done = subprocess.run([sys.executable, "-c", _LOADING_EACH], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return dict(map(json.loads, done.stdout.splitlines()))
+
 
 @pytest.mark.parametrize("kind", DRAFT_KINDS)
-def test_loading_a_kind_imports_no_other_but_what_it_is_built_on(kind: str) -> None:
+def test_loading_a_kind_imports_no_other_but_what_it_is_built_on(kind: str, imported_for: dict[str, list[str]]) -> None:
+    imported = imported_for[kind]
+    assert f"common.drafters.{kind}" in imported
     others = [name for name in DRAFT_KINDS if name not in (kind, BUILT_ON.get(kind))]
-    program = (
-        "import sys, importlib\nimport common.draft_kinds\nassert 'torch' not in sys.modules\n"
-        f"importlib.import_module('common.drafters.{kind}')\n"
-        f"found = [name for name in {others!r} for part in ('drafters', 'draft_models')\n"
-        "         if f'common.{part}.{name}' in sys.modules]\n"
-        "assert not found, found\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    assert not [name for name in others for part in ("drafters", "draft_models") if f"common.{part}.{name}" in imported]

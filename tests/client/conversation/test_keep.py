@@ -1,8 +1,10 @@
 """Provisional text that is kept as final while no server can judge it stays in the answer."""
 
+import asyncio
+
 from client.conversation import Conversation
 from client.link.offline import OfflineOptions
-from tests.client.conversation.conversations import COUNT, PROMPT, Server, ask, conversation
+from tests.client.conversation.conversations import COUNT, PROMPT, Server, Shown, ask, conversation
 from tests.client.fakes import END, ChainDrafter, FakeStream, decoded, target, wrong
 
 
@@ -77,3 +79,60 @@ async def test_a_draft_that_goes_round_in_circles_is_stopped_and_the_answer_says
     answer = await spoken(speaker, talk, count=200)
     assert answer.stats.unverified_tokens == len(speaker.said) < 50
     assert (answer.finish_reason, answer.note) == ("offline", "the draft began to repeat itself and was stopped")
+
+
+async def test_who_keeps_what_was_written_has_it_in_the_answer():
+    server, shown = Server(back=0.5), Shown()
+    talk = conversation(
+        FakeStream(pass_seconds=0.01, breaks_after=3),
+        server,
+        ChainDrafter(wrong, depth=400),
+        offline=OfflineOptions(limit_tokens=10, wait_s=5.0, accept_unverified=True),
+    )
+    answer = await ask(talk, shown)
+    talk.close()
+    assert answer.tokens == tuple(shown.final)
+    assert (len(answer.tokens), answer.provisional, answer.stats.unverified_tokens) == (COUNT, (), 10)
+    (opened,) = server.opened
+    kept = opened.tokens[len(PROMPT) :]
+    judged = len(kept) - 10
+    assert kept[:judged] == decoded(PROMPT, judged)
+    tokens = [*PROMPT, *kept[:judged]]
+    for token in kept[judged:]:
+        assert token == wrong(tokens)
+        tokens.append(token)
+    assert answer.tokens == (*kept, *decoded(tokens, COUNT - len(kept)))
+
+
+class FarAway(FakeStream):
+    """Its frames take a while."""
+
+    async def receive(self):
+        frame = await super().receive()
+        await asyncio.sleep(0.1)
+        return frame
+
+
+async def test_what_was_written_whole_and_kept_is_ended_by_the_server_that_is_back():
+    async def dial():
+        await asyncio.sleep(0.5)
+        return FarAway()
+
+    talk = conversation(
+        FakeStream(pass_seconds=0.01, breaks_after=3),
+        dial,
+        ChainDrafter(wrong, depth=400),
+        offline=OfflineOptions(limit_tokens=COUNT, wait_s=5.0, accept_unverified=True),
+    )
+    answer = await ask(talk)
+    talk.close()
+    assert (answer.finish_reason, len(answer.tokens), answer.provisional) == ("length", COUNT, ())
+
+
+async def test_who_keeps_nothing_that_was_written_loses_nothing():
+    talk = conversation(
+        FakeStream(breaks_after=3), Server(back=0.2), None, offline=OfflineOptions(accept_unverified=True)
+    )
+    answer = await ask(talk)
+    talk.close()
+    assert (answer.tokens, answer.stats.unverified_tokens) == (decoded(PROMPT, COUNT), 0)

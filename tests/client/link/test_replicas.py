@@ -5,8 +5,8 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -258,11 +258,17 @@ async def test_a_refusal_does_not_wait_for_each_silent_replica(monkeypatch) -> N
     assert 2 < len(asked) <= 6, "some pairs, and not all of them"
 
 
+@contextmanager
+def silent(count: int) -> Iterator[list[Address]]:
+    """Addresses that take connections and say nothing."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        yield [Address("127.0.0.1", each.getsockname()[1]) for each in listeners]
+
+
 @pytest.mark.parametrize("remembered", [2, 12])
 async def test_the_given_address_answers_where_all_that_is_remembered_is_silent(remembered: int) -> None:
-    with ExitStack() as silent:
-        listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(remembered)]
-        gone = [Address("127.0.0.1", each.getsockname()[1]) for each in listeners]
+    with silent(remembered) as gone:
         async with fleet(0.5) as (given,):
             replica = await choose_replica(Access(given.address, follow_replicas=True), 2.0, remembered=gone)
             await replica.connection.close()
@@ -271,11 +277,8 @@ async def test_the_given_address_answers_where_all_that_is_remembered_is_silent(
 
 @pytest.mark.parametrize("remembered", [0, 1, 5])
 async def test_where_all_are_silent_no_server_is_reached(remembered: int) -> None:
-    with ExitStack() as silent:
-        listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(1 + remembered)]
-        given, *gone = [Address("127.0.0.1", each.getsockname()[1]) for each in listeners]
-        with pytest.raises(LinkError):
-            await choose_replica(Access(given, follow_replicas=True), 0.5, remembered=gone)
+    with silent(1 + remembered) as (given, *gone), pytest.raises(LinkError):
+        await choose_replica(Access(given, follow_replicas=True), 0.5, remembered=gone)
 
 
 async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkeypatch) -> None:

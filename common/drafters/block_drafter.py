@@ -38,12 +38,12 @@ class BlockDrafter:
     def __init__(
         self,
         network: BlockPredictor,
-        request: StateRequest,
+        request: StateRequest | None,
         expansion: Expansion = Expansion(),  # noqa: B008
         rank: Rank = ranking_for,
     ):
         self.kind = network.kind
-        self.state: StateRequest | None = request
+        self.state = request
         self.expansion = expansion
         self._network = network
         self._blocks = Blocks(network)

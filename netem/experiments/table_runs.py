@@ -17,6 +17,7 @@ from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import Dial
 from client.link.stream import Stream
 from common.drafters.drafter import Drafter
+from common.pacing import WorkerFactory
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.terms import Terms
 from netem.links.profile import LinkProfile
@@ -57,10 +58,12 @@ async def ask(
     options: AnswerOptions,
     drafter: Drafter | None,
     watch: TokenListener = ignore_tokens,
+    make_worker: WorkerFactory = VirtualWorker,
 ) -> Answer:
-    """The answer to a prompt, in a new session over a new connection that begins its own link."""
+    """The answer to a prompt, in a new session over a new connection that begins its own link. make_worker: of what
+    drafts."""
     stream = VirtualStream(engine, *connect(*both_ways(profile)))
-    conversation = converse(engine.sessions.terms, stream, session_id, options, drafter)
+    conversation = converse(engine.sessions.terms, stream, session_id, options, drafter, make_worker=make_worker)
     try:
         return await conversation.answer(prompt, options.settings(), watch)
     finally:
@@ -76,10 +79,11 @@ def converse(
     drafter: Drafter | None,
     dial: Dial | None = None,
     offline: OfflineOptions = OfflineOptions(),  # noqa: B008
+    make_worker: WorkerFactory = VirtualWorker,
 ) -> Conversation:
-    """A conversation in a new session. dial, offline: as `Conversation` takes them."""
+    """A conversation in a new session. dial, offline, make_worker: as `Conversation` takes them."""
     policy = options.policy
     session = ClientSession(session_id, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
     loop = DraftingLoop(session, policy, has_drafter=drafter is not None, ends=terms.end_tokens)
     name, clock = "none" if drafter is None else drafter.kind, asyncio.get_running_loop().time
-    return Conversation(stream, loop, drafter, name, options.pace, policy.tree, clock, VirtualWorker, dial, offline)
+    return Conversation(stream, loop, drafter, name, options.pace, policy.tree, clock, make_worker, dial, offline)

@@ -1,11 +1,14 @@
-"""One condition of the experiment: many short answers at one timing with one shape of tree, through the real
-conversation, drafting loop, server sessions and engine on the virtual clock.
+"""One condition of the experiment: many short answers at one timing with one shape of tree and one drafter, through the
+real conversation, drafting loop, server sessions and engine on the virtual clock.
 
 May know how client and server are assembled. It may not know which distribution the answers should have.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product, starmap
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +16,23 @@ from numpy.typing import NDArray
 from client.answering import AnswerOptions
 from client.drafting.policies import LOCKSTEP, STREAM, Policy
 from common.drafters.best_first import Expansion
+from common.pacing import Timed
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
-from netem.experiments.law.tables import CHANCES, END, VOCABULARY, TableDrafter, Tables, TableTarget
+from common.protocol.views import Proposal
+from netem.experiments.law.tables import CHANCES, DRAFTERS, END, VOCABULARY, Tables, TableTarget
 from netem.experiments.speed.runs import drawn, fault_of
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import Direction, LinkProfile
-from netem.virtual.clock import run_virtually
+from netem.virtual.clock import VirtualWorker, run_virtually
 from server.engine import Engine
 from server.options import Pace
 from server.sessions.admission import ServingLimits
 
 PROMPT = (1, 2)
 TOKENS = 3  # counted of each answer; one more is requested, so that each of these may have been drafted
+
+Result = TypeVar("Result")
 
 _CAPACITY = 4096
 _TERMS = Terms("law", VOCABULARY, 64, frozenset({END}), lambda tokens: "")
@@ -75,6 +82,25 @@ SHAPES: dict[str, Expansion | None] = {
 }
 
 
+class _LevelWorker(VirtualWorker):
+    """A step takes its cost for each level that it draws: so groups would leave later by what is drawn below them."""
+
+    async def run(
+        self, cost: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
+    ) -> tuple[Result, Timed]:
+        proposals = compute()
+        drawn = levels(cast(Sequence[Proposal], proposals))
+        return await super().run(cost * max(1, drawn), lambda: proposals, before)
+
+
+def levels(proposals: Sequence[Proposal]) -> int:
+    """How many levels these are; the parent of one in the second is -1 for the first proposal, -2 for the second."""
+    depths: list[int] = []
+    for each in proposals:
+        depths.append(1 + (depths[-each.parent - 1] if each.parent < 0 else 0))
+    return max(depths, default=0)
+
+
 @dataclass(frozen=True)
 class RankCounts:
     """counts: [TOKENS, ranks], how often a token of each rank came at each position of an answer. passes: of each
@@ -85,23 +111,41 @@ class RankCounts:
     faults: list[str] = field(default_factory=list)
 
 
-def sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> RankCounts:
+@dataclass(frozen=True)
+class Condition:
+    """shape: one of SHAPES. drafter: one of DRAFTERS."""
+
+    timing: Timing
+    shape: str
+    drafter: str = "levels"
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        return self.timing.name, self.shape, self.drafter
+
+
+CONDITIONS = tuple(starmap(Condition, product(TIMINGS, SHAPES, DRAFTERS)))
+
+
+def sample(condition: Condition, tables: Tables, answers: int, seed: int) -> RankCounts:
     """Counts the tokens of `answers` answers, each with a seed of its own. Deterministic."""
-    return run_virtually(_sample(timing, shape, tables, answers, seed))
+    return run_virtually(_sample(condition, tables, answers, seed))
 
 
-async def _sample(timing: Timing, shape: Expansion | None, tables: Tables, answers: int, seed: int) -> RankCounts:
+async def _sample(condition: Condition, tables: Tables, answers: int, seed: int) -> RankCounts:
+    timing, make_drafter = condition.timing, DRAFTERS[condition.drafter]
     counted = RankCounts()
     seeds = iter(range(seed * answers, (seed + 1) * answers))
     profile = LinkProfile(timing.name, "of the law", timing.way, timing.way)
-    policy = replace(timing.policy, tree=shape)
+    policy = replace(timing.policy, tree=SHAPES[condition.shape])
 
     async def ask_in_turn(engine: Engine) -> None:
         for each in seeds:
             sampling = Sampling(temperature=1.0, seed=each)
             options = AnswerOptions(policy, TOKENS + 1, "speculative", timing.idle, timing.level_s, sampling)
+            drafter = make_drafter(tables, each)
             answer = await ask(
-                engine, drawn(profile, each), f"{each:032x}", PROMPT, options, TableDrafter(tables, each)
+                engine, drawn(profile, each), f"{each:032x}", PROMPT, options, drafter, make_worker=_LevelWorker
             )
             for position, rank in enumerate(tables.ranks(PROMPT[-1], answer.tokens[:TOKENS])):
                 counted.counts[position, rank] += 1

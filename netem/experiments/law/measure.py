@@ -1,5 +1,5 @@
 """`law`: whether the tokens of answers under the rule `speculative` have the target's distribution, at many timings and
-with many shapes of trees.
+with many shapes of trees and two drafters.
 
 Which part of a tree a pass finds depends on when levels are drafted, sent and verified. If that depended on the drawn
 tokens, the answers would deviate from the target's distribution, which tables make exactly known.
@@ -8,13 +8,12 @@ tokens, the answers would deviate from the target's distribution, which tables m
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.goodness_of_fit import p_value
-from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, Timing, sample
+from netem.experiments.law.conditions import CONDITIONS, TOKENS, Condition, RankCounts, sample
 from netem.experiments.law.tables import CHANCES, make_tables
 
 ANSWERS = 6_000
@@ -22,29 +21,37 @@ QUICK_ANSWERS = 200
 FALSE_ALARM = 1e-3
 """The probability that a correct run is reported as a failure; each of its tests gets an equal share (Bonferroni)."""
 
-HEADINGS = ("timing", "tree", "answers", "tokens a pass", "second token", "its p-value", "third token", "its p-value")
+HEADINGS = (
+    "timing",
+    "tree",
+    "drafter",
+    "answers",
+    "tokens a pass",
+    "second token",
+    "its p-value",
+    "third token",
+    "its p-value",
+)
 
 
 EVERY = "all"
+_NO_NAMES = (EVERY, EVERY, EVERY)
 
 
 @dataclass(frozen=True)
 class ConditionResult:
-    """The counts of one timing with one shape of tree."""
-
-    timing: Timing
-    shape: str
+    condition: Condition
     counted: RankCounts
 
 
 @dataclass(frozen=True)
 class TestGroup:
-    """Answers that are tested together: of one condition, of one timing, of one shape, or all. More answers show
-    smaller
-    deviations."""
+    """Answers that are tested together: of one condition, of one timing, of one shape, of one drafter, or all. More
+    answers show smaller deviations."""
 
     timing: str
     shape: str
+    drafter: str
     counted: RankCounts
 
     @property
@@ -62,25 +69,28 @@ async def measure(request: Request, advance: Advance) -> Report:
     tables = make_tables(request.seed)
     answers = QUICK_ANSWERS if request.quick else ANSWERS
     rows = []
-    conditions = list(product(TIMINGS, SHAPES))
-    for index, (timing, shape) in enumerate(conditions):
-        advance(f"{timing.name}, {shape}", index / len(conditions))
-        seed = request.seed * len(conditions) + index
-        counted = await asyncio.to_thread(sample, timing, SHAPES[shape], tables, answers, seed)
-        rows.append(ConditionResult(timing, shape, counted))
+    for index, condition in enumerate(CONDITIONS):
+        advance(f"{condition.timing.name}, {condition.shape}, {condition.drafter}", index / len(CONDITIONS))
+        seed = request.seed * len(CONDITIONS) + index
+        rows.append(ConditionResult(condition, await asyncio.to_thread(sample, condition, tables, answers, seed)))
     return make_report(rows)
 
 
 def tested(rows: Sequence[ConditionResult]) -> list[TestGroup]:
     """Each condition by itself, then pools of them."""
-    timings = list(dict.fromkeys(row.timing.name for row in rows))
-    shapes = list(dict.fromkeys(row.shape for row in rows))
-    return [
-        *(TestGroup(row.timing.name, row.shape, row.counted) for row in rows),
-        *(TestGroup(name, EVERY, _pooled(row for row in rows if row.timing.name == name)) for name in timings),
-        *(TestGroup(EVERY, name, _pooled(row for row in rows if row.shape == name)) for name in shapes),
-        TestGroup(EVERY, EVERY, _pooled(rows)),
+    singles = [TestGroup(*row.condition.names, row.counted) for row in rows]
+    pools = [
+        _pool(rows, index, name)
+        for index in range(len(_NO_NAMES))
+        for name in dict.fromkeys(row.condition.names[index] for row in rows)
     ]
+    return [*singles, *pools, TestGroup(*_NO_NAMES, _pooled(rows))]
+
+
+def _pool(rows: Sequence[ConditionResult], index: int, name: str) -> TestGroup:
+    """The rows whose condition has this one of its names."""
+    timing, shape, drafter = (name if other == index else EVERY for other in range(len(_NO_NAMES)))
+    return TestGroup(timing, shape, drafter, _pooled(row for row in rows if row.condition.names[index] == name))
 
 
 def _pooled(rows: Iterable[ConditionResult]) -> RankCounts:
@@ -113,6 +123,8 @@ def make_report(rows: Sequence[ConditionResult]) -> Report:
             f"Chi-square over tokens by their rank; every p-value must be above {least:.1e}, which honest answers "
             f"miss in {FALSE_ALARM:g} of all runs. Rows with '{EVERY}' are several rows together: they see smaller "
             "deviations.",
+            "The drafter 'levels' draws one level in each step; 'blocks' predicts four tokens, from which it may draw "
+            "several.",
             "Virtual clock; target and drafter are tables, all else is what serves and drafts elsewhere.",
         ),
         results={
@@ -120,17 +132,14 @@ def make_report(rows: Sequence[ConditionResult]) -> Report:
             "least_p_value": least,
             "rows": [_result(row) for row in rows],
             "pooled": [
-                {"timing": test.timing, "shape": test.shape, "p_values": test.p_values} for test in tests[len(rows) :]
+                {"timing": test.timing, "shape": test.shape, "drafter": test.drafter, "p_values": test.p_values}
+                for test in tests[len(rows) :]
             ],
         },
         faults=[
+            *(f"{_where(row.condition.names)}, {fault}" for row in rows for fault in dict.fromkeys(row.counted.faults)),
             *(
-                f"at '{row.timing.name}' with the tree '{row.shape}', {fault}"
-                for row in rows
-                for fault in dict.fromkeys(row.counted.faults)
-            ),
-            *(
-                f"token {position + 1} at '{test.timing}' with the tree '{test.shape}' does not follow the law "
+                f"token {position + 1} {_where((test.timing, test.shape, test.drafter))} does not follow the law "
                 f"(p = {p:.1e})"
                 for test in tests
                 for position, p in enumerate(test.p_values)
@@ -138,6 +147,11 @@ def make_report(rows: Sequence[ConditionResult]) -> Report:
             ),
         ],
     )
+
+
+def _where(names: tuple[str, str, str]) -> str:
+    timing, shape, drafter = names
+    return f"at '{timing}' with the tree '{shape}' and the drafter '{drafter}'"
 
 
 def _shares(counted: RankCounts) -> list[float]:
@@ -149,11 +163,11 @@ def _cells(test: TestGroup) -> list[str]:
     answers, shares = len(test.counted.passes), _shares(test.counted)
     each = [cell for position in (1, 2) for cell in (f"{shares[position]:.3f}", f"{test.p_values[position]:.2g}")]
     speed = (TOKENS + 1) * answers / sum(test.counted.passes)
-    return [test.timing, test.shape, str(answers), f"{speed:.2f}", *each]
+    return [test.timing, test.shape, test.drafter, str(answers), f"{speed:.2f}", *each]
 
 
 def _result(row: ConditionResult) -> dict[str, Any]:
-    timing = row.timing
+    condition, timing = row.condition, row.condition.timing
     return {
         "timing": timing.name,
         "pass_ms": timing.pace.per_pass * 1000,
@@ -164,7 +178,8 @@ def _result(row: ConditionResult) -> dict[str, Any]:
         "policy": timing.policy.name,
         "clients": timing.clients,
         "pass_tokens": timing.pass_tokens,
-        "shape": row.shape,
+        "shape": condition.shape,
+        "drafter": condition.drafter,
         "counts": row.counted.counts.tolist(),
         "passes": sum(row.counted.passes),
         "answers": len(row.counted.passes),

@@ -6,14 +6,18 @@ there. May know segments, rules and views. It may not know sessions, links or ti
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from common.drafters.best_first import Expansion
+from common.drafters.block_drafter import BlockDrafter
+from common.drafters.blocks import Block, Path
+from common.drafters.drafter import Drafter
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.rules import RULES
@@ -28,6 +32,9 @@ END = 0  # has probability 0 in every table
 VOCABULARY = 6
 CHANCES = (0.6, 0.12, 0.1, 0.1, 0.08)
 """The target's probabilities, likeliest first."""
+
+BLOCK = 4
+"""Positions that a block predicts."""
 
 _POWERS = (1.0, 1.2)  # a draft draws from the target's probabilities raised to one of these
 _SHARES = 1000  # of a Draw, about
@@ -101,7 +108,7 @@ class _TableRows:
 
 
 class TableDrafter:
-    """Draws groups of siblings as the drafters with networks do."""
+    """Draws one level in each step, as drafters with a network that goes one token ahead do."""
 
     kind = "table"
     state: StateRequest | None = None
@@ -115,3 +122,59 @@ class TableDrafter:
         last = {0: view.tokens[-1]} | {node.id: node.token for node in view.nodes}
         offers = {id_: self._tables.draft[token] for id_, token in last.items()}
         return choose_groups(view, offers, self.expansion, self._random)
+
+
+class TableBlockDrafter(BlockDrafter):
+    """Predicts a block in each step, from which `BlockDrafter` draws one level or several."""
+
+    def __init__(self, tables: Tables, seed: int):
+        ranking = _TableRanking(tables, seed)
+        super().__init__(_TableBlocks(), None, rank=lambda *_: ranking)
+
+
+class _TableBlocks:
+    """Replaces a network. Its logits, `[paths, 1]`, are the token before the predicted one, which finds its table."""
+
+    kind = "table of blocks"
+    length = BLOCK
+    newest_state = -1
+
+    def absorb(self, states: Sequence[State]) -> None:
+        """There is no draft state."""
+
+    def forget(self, keep: int) -> None:
+        """Nothing is kept."""
+
+    def predict_block(self, tokens: Sequence[int], path: Sequence[int]) -> Block:
+        anchor = [*tokens, *path][-1]
+        return Block(len(tokens), tuple(path), -1, torch.full((BLOCK,), anchor), torch.arange(VOCABULARY))
+
+    def logits(self, block: Block, paths: Sequence[Path]) -> torch.Tensor:
+        return torch.tensor([[path[-1] if path else int(block.hidden[0])] for path in paths])
+
+
+class _TableRanking:
+    needs_tokens = False
+
+    def __init__(self, tables: Tables, seed: int):
+        self._tables = tables
+        self._random = random.Random(seed)
+
+    def over(self, columns: torch.Tensor) -> "_TableRanking":
+        return self
+
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
+        return [self._tables.draft[last] for last in logits[:, 0].tolist()]
+
+    def judged(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:
+        return view
+
+    def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:
+        return choose_groups(view, offers, expansion, self._random)
+
+    def learn(self, offer: Draw, token: int) -> None:
+        """Nothing is learnt."""
+
+
+DRAFTERS: dict[str, Callable[[Tables, int], Drafter]] = {"levels": TableDrafter, "blocks": TableBlockDrafter}
+"""From the tables and a seed, by what a step predicts."""

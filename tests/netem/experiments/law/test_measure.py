@@ -5,7 +5,7 @@ import pytest
 
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.law import conditions
-from netem.experiments.law.conditions import SHAPES, TIMINGS, TOKENS, RankCounts, sample
+from netem.experiments.law.conditions import TIMINGS, TOKENS, Condition, RankCounts, sample
 from netem.experiments.law.measure import FALSE_ALARM, ConditionResult, make_report, p_values
 from netem.experiments.law.tables import CHANCES, TableDrafter, make_tables
 from netem.experiments.report import write_report
@@ -15,14 +15,19 @@ from netem.links.profile import LinkProfile
 ANSWERS = 1_200
 SHAPE = "two wide, one child"
 WIDE = "eight wide, eight children"
-CELLS = (("next door", SHAPE), ("passes of twelve tokens", WIDE))
+NEXT_DOOR = Condition(TIMINGS[0], SHAPE)
+CELLS = (
+    NEXT_DOOR,
+    Condition(TIMINGS[-1], WIDE),
+    Condition(TIMINGS[0], "two wide, eight children", "blocks"),
+)
 
 
-@pytest.mark.parametrize(("timing", "shape"), CELLS)
-def test_when_groups_come_does_not_follow_from_what_was_drawn(timing: str, shape: str) -> None:
-    """With levels that are held back the first of these gives the likeliest token about 0.54 for 0.6."""
-    (chosen,) = (each for each in TIMINGS if each.name == timing)
-    counted = sample(chosen, SHAPES[shape], make_tables(seed=0), ANSWERS, seed=0)
+@pytest.mark.parametrize("condition", CELLS, ids=lambda each: ", ".join(each.names))
+def test_when_groups_come_does_not_follow_from_what_was_drawn(condition: Condition) -> None:
+    """With levels that are held back the first of these gives the likeliest token about 0.54 for 0.6; with several
+    levels of a block in a step, each of which takes its time, the last gives about 0.53."""
+    counted = sample(condition, make_tables(seed=0), ANSWERS, seed=0)
     assert sum(counted.passes) < 0.95 * (TOKENS + 1) * ANSWERS, "drafts are of use"
     assert min(p_values(counted)[1:]) > FALSE_ALARM / (len(CELLS) * (TOKENS - 1))
 
@@ -31,13 +36,17 @@ def test_a_report_names_what_does_not_follow_the_law(tmp_path) -> None:
     honest = np.round(1000 * np.array([CHANCES] * TOKENS)).astype(int)
     biased = honest + np.array([[0] * 5, [-90, 90, 0, 0, 0], [0] * 5])
     report = make_report(
-        [ConditionResult(TIMINGS[0], SHAPE, counted(honest)), ConditionResult(TIMINGS[1], WIDE, counted(biased))]
+        [
+            ConditionResult(NEXT_DOOR, counted(honest)),
+            ConditionResult(Condition(TIMINGS[1], WIDE, "blocks"), counted(biased)),
+        ]
     )
     assert {fault.partition(" does")[0] for fault in report.faults} == {
-        "token 2 at 'next door, faster' with the tree 'eight wide, eight children'",
-        "token 2 at 'next door, faster' with the tree 'all'",
-        "token 2 at 'all' with the tree 'eight wide, eight children'",
-        "token 2 at 'all' with the tree 'all'",
+        "token 2 at 'next door, faster' with the tree 'eight wide, eight children' and the drafter 'blocks'",
+        "token 2 at 'next door, faster' with the tree 'all' and the drafter 'all'",
+        "token 2 at 'all' with the tree 'eight wide, eight children' and the drafter 'all'",
+        "token 2 at 'all' with the tree 'all' and the drafter 'blocks'",
+        "token 2 at 'all' with the tree 'all' and the drafter 'all'",
     }
     origin = {
         "commit": "",
@@ -49,7 +58,7 @@ def test_a_report_names_what_does_not_follow_the_law(tmp_path) -> None:
         "command": "a test",
     }
     write_report(EXPERIMENTS["law"], report, origin, tmp_path)
-    assert "| next door | two wide, one child | 1000 |" in (tmp_path / "table.md").read_text()
+    assert "| next door | two wide, one child | levels | 1000 |" in (tmp_path / "table.md").read_text()
 
 
 def test_a_drafter_that_fails_is_a_fault(monkeypatch) -> None:
@@ -59,25 +68,25 @@ def test_a_drafter_that_fails_is_a_fault(monkeypatch) -> None:
         raise ValueError("no such row")
 
     monkeypatch.setattr(TableDrafter, "draft", fail)
-    failed = sample(TIMINGS[0], SHAPES[SHAPE], make_tables(seed=0), answers=200, seed=0)
+    failed = sample(NEXT_DOOR, make_tables(seed=0), answers=200, seed=0)
     why = "the drafter failed (no such row); the answer went on without it"
     assert failed.faults == [why] * 200
-    report = make_report([ConditionResult(TIMINGS[0], SHAPE, failed)])
-    assert report.faults == [f"at 'next door' with the tree '{SHAPE}', {why}"]
+    report = make_report([ConditionResult(NEXT_DOOR, failed)])
+    assert report.faults == [f"at 'next door' with the tree '{SHAPE}' and the drafter 'levels', {why}"]
 
 
 def test_every_answer_meets_a_link_of_its_own(monkeypatch) -> None:
     """With one for all, thousands of answers would show what one course of jitter does."""
     met: list[LinkProfile] = []
 
-    async def note(engine, profile, *others):
+    async def note(engine, profile, *others, **more):
         met.append(profile)
-        return await ask(engine, profile, *others)
+        return await ask(engine, profile, *others, **more)
 
     monkeypatch.setattr(conditions, "ask", note)
     (jittered,) = (each for each in TIMINGS if each.name == "an ocean away")
     for _ in range(2):
-        sample(jittered, SHAPES[SHAPE], make_tables(seed=0), answers=3, seed=0)
+        sample(Condition(jittered, SHAPE), make_tables(seed=0), answers=3, seed=0)
     assert len({profile.seed for profile in met[:3]}) == 3
     assert met[:3] == met[3:]
 
@@ -86,10 +95,11 @@ def test_a_deviation_too_small_for_every_row_is_seen_in_all_of_them_together() -
     slightly = np.round(1000 * np.array([CHANCES] * TOKENS)).astype(int) + np.array(
         [[0] * 5, [-40, 40, 0, 0, 0], [0] * 5]
     )
-    rows = [ConditionResult(timing, SHAPE, counted(slightly)) for timing in TIMINGS]
+    rows = [ConditionResult(Condition(timing, SHAPE), counted(slightly)) for timing in TIMINGS]
     assert [fault.partition(" does")[0] for fault in make_report(rows).faults] == [
-        f"token 2 at 'all' with the tree '{SHAPE}'",
-        "token 2 at 'all' with the tree 'all'",
+        f"token 2 at 'all' with the tree '{SHAPE}' and the drafter 'all'",
+        "token 2 at 'all' with the tree 'all' and the drafter 'levels'",
+        "token 2 at 'all' with the tree 'all' and the drafter 'all'",
     ]
 
 

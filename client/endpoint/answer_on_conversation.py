@@ -37,7 +37,8 @@ _CALLED = "tool_calls"
 @dataclass(frozen=True, slots=True)
 class Choice:
     """An answer that is asked for. `is_verified`: nothing that the draft writes alone may be in it. `offline_note` ends
-    one in which there is such text. `unheeded` names parameters of the request that have no effect on it."""
+    one in which there is such text. `unheeded` names parameters of the request that have no effect on it. `opening` is
+    the mark of thinking with which the prompt ends, if it does."""
 
     prompt: SplitPrompt
     options: AnswerOptions
@@ -46,6 +47,7 @@ class Choice:
     echo: str = ""
     offline_note: str = ""
     unheeded: tuple[str, ...] = ()
+    opening: str = ""
 
 
 class AnswerOnConversation:

@@ -10,13 +10,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from client.answer import Answer
-from client.answering import AnswerOptions
+from client.endpoint.answer_on_conversation import Choice
 from client.endpoint.draft_tree import CommitRecord, tree_as_rows
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
 from client.endpoint.service import Service
 from client.link.link_state import LinkState
-from client.private.spans import SplitPrompt
 from client.stats import Clock
 from client.terminal.render import AnswerView
 from client.text import decode
@@ -30,7 +29,8 @@ _UPDATE_INTERVAL_S = 0.04
 
 Change = dict[str, Any]
 """`final` is text to append for good, `provisional` all that is shown behind it, `link` how the link is now, `drafted`
-the tree behind it and `commits` what has become final since; `private` comes first, `end` and `error` come last."""
+the tree behind it and `commits` what has become final since; `private` comes first, then the mark of thinking
+with which the prompt ends, and `end` and `error` come last."""
 
 
 class ChangeBuffer:
@@ -111,15 +111,16 @@ class DraftingWatch:
 class LiveAnswer:
     """Begins at once; `stop` ends it, on the server too."""
 
-    def __init__(
-        self, service: Service, tokenizer: "Tokenizer", monitor: Monitor, prompt: SplitPrompt, options: AnswerOptions
-    ):
+    def __init__(self, service: Service, tokenizer: "Tokenizer", monitor: Monitor, choice: Choice):
         self._service = service
         self._monitor = monitor
-        self._prompt = prompt
-        self._options = options
+        self._prompt = choice.prompt
+        self._options = choice.options
+        self._opening = choice.opening
         self._buffer = ChangeBuffer()
-        self._view = AnswerView(tokenizer, self._buffer, service.end_tokens, options.stop)
+        self._view = AnswerView(
+            tokenizer, self._buffer, service.end_tokens, choice.options.stop, shown=choice.form.shown
+        )
         self._drafting = DraftingWatch(tokenizer, time.perf_counter)
         self._speed = monitor.begin()
         self.answering = asyncio.create_task(self._answer())
@@ -132,6 +133,8 @@ class LiveAnswer:
         """Updates as they come, up to the end of the answer."""
         if self._prompt.private is not None:
             yield {"private": True}
+        if self._opening:
+            yield {"final": f"{self._opening}\n"}
         while not self.answering.done():
             await self._buffer.changed.wait()
             self._buffer.changed.clear()

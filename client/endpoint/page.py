@@ -92,8 +92,9 @@ class PagePaths:
         chat_request = read_chat(body, replace(context.defaults, seed=randbits(DRAWN_SEED_BITS)))
         service = context.models.find(chat_request.model)
         choice = (await asyncio.to_thread(service.choices, chat_request))[0]
-        options = choice.options if rule is None else self._by_rule(choice.options, rule)
-        live = LiveAnswer(service, service.tokenizer, context.monitor, choice.prompt, options)
+        if rule is not None:
+            choice = replace(choice, options=self._by_rule(choice.options, rule))
+        live = LiveAnswer(service, service.tokenizer, context.monitor, choice)
         self._answering.add(live.answering)
         live.answering.add_done_callback(self._answering.discard)
         return EventStream(_events(live.changes()), live.stop)

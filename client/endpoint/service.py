@@ -330,7 +330,8 @@ class Service:
         must_be_verified = bool(request.tools) or constrained.constraint is not None
         is_verified = must_be_verified or self._defaults.when_offline is WhenOffline.REFUSE
         note = self._note if request.is_read and request.top_logprobs is None else ""
-        return Choice(prompt, options, form, is_verified, echo, note, constrained.unheeded)
+        opening = self._format.opening(prompt.tokens) if request.kind is RequestKind.CHAT else ""
+        return Choice(prompt, options, form, is_verified, echo, note, constrained.unheeded, opening)
 
     def _form(self, request: CompletionRequest, prompt: SplitPrompt, *, may_think: bool) -> TextForm:
         parser: AnswerParser = PlainText()

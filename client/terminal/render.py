@@ -4,7 +4,7 @@ Knows text and the console. What was committed is printed for good; only provisi
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
@@ -127,9 +127,11 @@ class AnswerView:
         stops: Sequence[str] = (),
         link: LinkState = LinkState.ONLINE,
         before: Sequence[int] = (),
+        shown: Mapping[int, str] | None = None,
     ):
-        """`ends` are the target's end tokens, `before` those of the prompt that `before_answer` chooses."""
-        self._text = IncrementalText(tokenizer, ends, before=before)
+        """`ends` are the target's end tokens, `before` those of the prompt that `before_answer` chooses, `shown`
+        special tokens that are text, each with its own."""
+        self._text = IncrementalText(tokenizer, ends, shown, before)
         self._before_stop = TextBeforeStop(stops)
         self._renderer = renderer
 

@@ -129,7 +129,12 @@ class AnswerFormat:
             content = CallParser(self._syntax, offered, self._new_id)
         if not self.marks_thinking or not may_think:
             return content
-        return Thinking(content, is_inside=self._tail(prompt).endswith(BEGIN))
+        return Thinking(content, is_inside=bool(self.opening(prompt)))
+
+    def opening(self, prompt: Sequence[int]) -> str:
+        """The mark that these tokens end with, behind which the answer goes on thinking; empty if they do not."""
+        is_inside = self._described is None and self.marks_thinking and self._tail(prompt).endswith(BEGIN)
+        return BEGIN if is_inside else ""
 
     def shown_tokens(self, *, with_tools: bool) -> dict[int, str]:
         """Special tokens that are text to the parser, each with its text."""

@@ -4,6 +4,7 @@
 import { GrowingText } from "./growing_text.js";
 import { element } from "./elements.js";
 import { blocksOf, settledLength } from "./markdown.js";
+import { beginningOfThought, endOfThought } from "./thought.js";
 import { typeset } from "./typeset.js";
 
 const ELEMENTS = { confirmed: "span", provisional: "span", retracted: "del" };
@@ -13,6 +14,8 @@ export class AnswerText extends GrowingText {
   #element;
   #settled = 0; // characters of confirmed text that are typeset for good
   #levels = { last: 2 };
+  #thought = null; // what the model thinks first, apart from the rest
+  #isThinking = false;
   #loose = []; // nodes that the next drawing replaces
   #forgetting = 0;
   #isWhole = false;
@@ -45,6 +48,8 @@ export class AnswerText extends GrowingText {
     this.#loose = [];
     this.#settled = 0;
     this.#levels = { last: 2 };
+    this.#thought = null;
+    this.#isThinking = false;
     if (corrections) this.#drawLoose(this.correctedRuns());
     else this.#draw();
   }
@@ -59,17 +64,55 @@ export class AnswerText extends GrowingText {
   }
 
   #settle(upTo) {
-    const open = this.confirmed.slice(this.#settled, upTo);
-    const isLast = this.#isWhole && upTo === this.confirmed.length && !this.provisional;
-    const length = isLast ? open.length : settledLength(open);
+    if (!this.#settled) this.#begin(beginningOfThought(this.confirmed.slice(0, upTo)));
+    if (this.#isThinking) {
+      const open = this.confirmed.slice(this.#settled, upTo);
+      const end = endOfThought(open);
+      this.#typeset(end ? open.slice(0, end.index) : open, Boolean(end) || this.#isLast(upTo));
+      if (!end) return;
+      this.#settleMark(end[0]);
+      this.#levels = { last: 2 };
+      this.#thought.open = this.#isThinking = false;
+    }
+    this.#typeset(this.confirmed.slice(this.#settled, upTo), this.#isLast(upTo));
+  }
+
+  #begin(mark) {
+    if (!mark) return;
+    const summary = element("summary");
+    summary.setAttribute("aria-label", "Thoughts");
+    this.#thought = element("details", "thought", summary);
+    this.#thought.open = this.#isThinking = true;
+    this.#clearLoose();
+    this.#element.append(this.#thought);
+    this.#settleMark(mark[0]);
+  }
+
+  #settleMark(mark) {
+    this.#clearLoose();
+    this.#thought.append(element("span", "mark", mark));
+    this.#settled += mark.length;
+  }
+
+  #isLast(upTo) {
+    return this.#isWhole && upTo === this.confirmed.length && !this.provisional;
+  }
+
+  /** The blocks of what is confirmed and open that have ended, which all have if it is `whole`. */
+  #typeset(open, whole) {
+    const length = whole ? open.length : settledLength(open);
     if (!length) return;
     this.#clearLoose();
     for (const block of blocksOf(open.slice(0, length))) {
       const made = typeset(block, this.#levels);
       made.classList.add("confirmed");
-      this.#element.append(made);
+      this.#holder.append(made);
     }
     this.#settled += length;
+  }
+
+  get #holder() {
+    return this.#isThinking ? this.#thought : this.#element;
   }
 
   #clearLoose() {
@@ -87,7 +130,7 @@ export class AnswerText extends GrowingText {
       if (!block || block.isClosed || (isFence && !wasOpen)) {
         block = { element: element(isFence ? "pre" : "p", "loose"), isOpen: isFence, isClosed: false };
         this.#loose.push(block.element);
-        this.#element.append(block.element);
+        this.#holder.append(block.element);
       } else if (isFence) {
         block = { ...block, isOpen: false, isClosed: true };
       }

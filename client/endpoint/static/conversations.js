@@ -4,6 +4,8 @@
 // A conversation is { id, title, changed, turns }, `changed` in milliseconds; a turn is { question, confirmed,
 // provisional, note, failed }: what was confirmed of its answer, what was left behind it, and a sentence about it.
 
+import { apart } from "./thought.js";
+
 const PREFIX = "conversation ";
 const LONGEST_TITLE = 60;
 
@@ -69,11 +71,13 @@ export function titleOf(question) {
   return letters.length <= LONGEST_TITLE ? line : `${letters.slice(0, LONGEST_TITLE - 1).join("").trimEnd()}…`;
 }
 
-/** What a question behind these turns is asked with; a turn without an answer is as if it had not been. */
+/** What a question behind these turns is asked with; a turn without an answer is as if it had not been. Whether a model
+ * sees again what it thought is decided by its chat template. */
 export function messagesOf(turns) {
   return turns.flatMap(({ question, confirmed, provisional }) => {
-    const content = confirmed + provisional;
-    return content ? [{ role: "user", content: question }, { role: "assistant", content }] : [];
+    const { thought, content } = apart(confirmed + provisional);
+    const answer = { role: "assistant", content, ...(thought && { reasoning_content: thought }) };
+    return content ? [{ role: "user", content: question }, answer] : [];
   });
 }
 

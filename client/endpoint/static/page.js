@@ -143,7 +143,7 @@ function finished({ turn, replaced }) {
     putBack(turn, replaced);
     return;
   }
-  const words = turn.record.failed ? 0 : turn.text.whole.trim().split(/\s+/).filter(Boolean).length;
+  const words = turn.record.failed ? 0 : turn.answer.trim().split(/\s+/).filter(Boolean).length;
   $("said").textContent = words ? `The answer is there, ${words} ${words === 1 ? "word" : "words"}.` : "";
   keep();
   keepingTheEndInSight(() => {});

@@ -3,6 +3,7 @@
 
 import { AnswerText } from "./answer_text.js";
 import { amount, button, copy, element, toggle } from "./elements.js";
+import { apart } from "./thought.js";
 
 const PLIGHTS = {
   suspect: "The link is silent. The small model writes on.",
@@ -33,7 +34,7 @@ export class Turn {
     this.#tell();
     this.#isBusy(true);
     this.linkChanged = linkChanged;
-    const copying = button("Copy", () => copy(this.text.whole, copying));
+    const copying = button("Copy", () => copy(this.answer, copying));
     const again = button("Ask again", () => askAgain(this.question));
     const edit = button("Edit question", () => this.#edit(edit, askAgain));
     this.#actions.append(copying, again, edit);
@@ -48,6 +49,11 @@ export class Turn {
     turn.text.update(record.confirmed, record.provisional);
     turn.#conclude(record.note, { failed: Boolean(record.failed), aloud: false });
     return turn;
+  }
+
+  /** Its text without what the model thought first. */
+  get answer() {
+    return apart(this.text.whole).content;
   }
 
   /** As it is kept. */

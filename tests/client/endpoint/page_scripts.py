@@ -50,6 +50,13 @@ SCRIPTS = {
         Update(" in a wood.", carried=2),
     ],
     "Hi! What is a shadow? Answer in one sentence.": [Update("Where light", " does not"), Update(" does not reach.")],
+    "Think first.": [
+        Update("<think>\nFirst *this*.\n\nThen", " that.\n</think>\n\nSo it is"),
+        Wait(),
+        Update(" that.\n</think>\n\nSo it", " is not."),
+        Wait(),
+        Update(" is."),
+    ],
     "Hello?": [Update("Hello.")],
     "And you?": [Update("", "Me"), Update("I as well.")],
     "Fail.": [Update("This much", " came"), wrong("messages", "the server has no room left; ask again later")],

@@ -21,10 +21,13 @@ from client.answer import Answer
 from client.answering import AnswerOptions, require_rule
 from client.drafting.policies import STREAM
 from client.endpoint.access_checks import access_rules_for
+from client.endpoint.answer_on_conversation import Choice
+from client.endpoint.answer_parsers.pieces import PlainText
 from client.endpoint.app import make_app
 from client.endpoint.monitor import Monitor
 from client.endpoint.page import PageContext, PagePaths
 from client.endpoint.served_models import ServedModels
+from client.endpoint.stream_emitter import TextForm
 from client.link.link_state import LinkState
 from client.private.spans import SplitPrompt
 from common.protocol.rules import RULES
@@ -86,11 +89,11 @@ class ScriptedService:
     asked: list[str] = field(default_factory=list)
     on_link_change: Callable[[LinkState], None] = lambda _: None
 
-    def choices(self, request: Any) -> list[Any]:
+    def choices(self, request: Any) -> list[Choice]:
         options = AnswerOptions(STREAM, 16, "coupled", sampling=request.sampling)
         self.asked.append(request.messages[-1]["content"])
         prompt = SplitPrompt((len(self.asked) - 1,), (0,) if "private" in self.asked[-1] else None)
-        return [SimpleNamespace(prompt=prompt, options=options)]
+        return [Choice(prompt, options, TextForm((), PlainText(), {}, ()), is_verified=False)]
 
     async def show(
         self,

@@ -10,9 +10,12 @@ import pytest
 from client.answer import Answer
 from client.answering import AnswerOptions
 from client.drafting.policies import STREAM
+from client.endpoint.answer_on_conversation import Choice
+from client.endpoint.answer_parsers.pieces import PlainText
 from client.endpoint.faults import wrong
 from client.endpoint.live_answer import LiveAnswer
 from client.endpoint.monitor import Monitor
+from client.endpoint.stream_emitter import TextForm
 from client.link.link_state import LinkState
 from client.private.spans import SplitPrompt
 from common.protocol.views import NodeView
@@ -70,10 +73,15 @@ def monitor(state=LinkState.OFFLINE) -> Monitor:
     return Monitor(state, None, lambda: True)
 
 
-async def shown(service, prompt=SplitPrompt((1,))) -> list[dict]:  # noqa: B008
+def chosen(prompt=SplitPrompt((1,)), opening="", shown_tokens=None) -> Choice:  # noqa: B008
+    form = TextForm((), PlainText(), shown_tokens or {}, ())
+    return Choice(prompt, OPTIONS, form, is_verified=False, opening=opening)
+
+
+async def shown(service, choice=chosen()) -> list[dict]:  # noqa: B008
     changes = []
     async with asyncio.timeout(20):
-        async for change in LiveAnswer(service, Letters(), monitor(), prompt, OPTIONS).changes():
+        async for change in LiveAnswer(service, Letters(), monitor(), choice).changes():
             changes.append(change)
             service.seen.set()
     return changes
@@ -109,8 +117,19 @@ async def test_what_nobody_has_judged_stays_where_it_was_offered():
 
 
 async def test_a_private_answer_says_so_first():
-    changes = await shown(FakeService(("", "mine"), whole_answer()), SplitPrompt((1,), (2,)))
+    changes = await shown(FakeService(("", "mine"), whole_answer()), chosen(SplitPrompt((1,), (2,))))
     assert changes[0] == {"private": True}
+
+
+async def test_what_the_prompt_has_begun_to_think_begins_with_its_mark():
+    changes = await shown(FakeService(("so", ""), whole_answer()), chosen(opening="<think>"))
+    assert [change["final"] for change in changes[:2]] == ["<think>\n", "so"]
+
+
+async def test_marks_that_are_special_tokens_are_text():
+    service = FakeService(("\1so\2Yes", ""), whole_answer())
+    changes = await shown(service, chosen(shown_tokens={1: "<think>", 2: "</think>"}))
+    assert changes[0]["final"] == "<think>so</think>Yes"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +144,7 @@ async def test_a_fault_is_a_sentence_behind_what_was_shown(fault, message):
 
 async def test_who_stops_ends_the_answer():
     service = FakeService(("Once ", "upon"), ("never", "never"))
-    showing = LiveAnswer(service, Letters(), monitor(), SplitPrompt((1,)), OPTIONS)
+    showing = LiveAnswer(service, Letters(), monitor(), chosen())
     async with asyncio.timeout(20), aclosing(showing.changes()) as changes:
         assert (await anext(changes))["final"] == "Once "
         showing.stop()
@@ -136,7 +155,7 @@ async def test_who_stops_ends_the_answer():
 async def test_committed_tokens_say_that_the_link_is_there_and_how_fast_it_is():
     watching = monitor(LinkState.OFFLINE)
     service = FakeService(("Once ", ""), whole_answer())
-    async for _ in LiveAnswer(service, Letters(), watching, SplitPrompt((1,)), OPTIONS).changes():
+    async for _ in LiveAnswer(service, Letters(), watching, chosen()).changes():
         assert watching.link is LinkState.ONLINE
         service.seen.set()
     assert watching.status().tokens_per_second > 0

@@ -12,12 +12,16 @@ from starlette.testclient import TestClient
 from client.answering import AnswerOptions, require_rule
 from client.drafting.policies import STREAM
 from client.endpoint.access_checks import access_rules_for
+from client.endpoint.answer_on_conversation import Choice
+from client.endpoint.answer_parsers.pieces import PlainText
 from client.endpoint.app import make_app
 from client.endpoint.faults import wrong
 from client.endpoint.monitor import Monitor
 from client.endpoint.page import PageContext, PagePaths
 from client.endpoint.served_models import ServedModels
+from client.endpoint.stream_emitter import TextForm
 from client.link.link_state import LinkState
+from client.private.spans import SplitPrompt
 from common.protocol.sampling import Sampling
 
 KEY = "secret"
@@ -25,7 +29,7 @@ LOADED = sorted(file.name for file in files("client.endpoint").joinpath("static"
 STATIC = ("/", *(f"/static/{name}" for name in LOADED if name != "index.html"))
 
 
-CHOICE = SimpleNamespace(prompt=None, options=AnswerOptions(STREAM, 16))
+CHOICE = Choice(SplitPrompt((1,)), AnswerOptions(STREAM, 16), TextForm((), PlainText(), {}, ()), is_verified=False)
 
 
 class FakeSwitch:
@@ -159,7 +163,7 @@ def test_a_question_is_answered_by_the_rule_that_it_names(asked, answered, monke
 
     class Answering:
         def __init__(self, *arguments):
-            used.append(arguments[-1].rule)
+            used.append(arguments[-1].options.rule)
             raise wrong(None, "enough is known")
 
     monkeypatch.setattr("client.endpoint.page.LiveAnswer", Answering)

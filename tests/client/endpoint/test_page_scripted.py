@@ -274,3 +274,32 @@ def test_an_error_is_told_where_it_is_looked_at(context, scripted):
     page.reload()
     link_is(page, "online")
     expect(page.get_by_role("alert")).to_contain_text("This browser lets the page keep nothing")
+
+
+def test_what_is_thought_first_stands_apart_and_is_not_the_answer(context, scripted):
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    with opened(context, scripted.url) as page:
+        thought = page.locator("details.thought")
+        ask(page, "Think first.")
+        expect(thought).to_have_attribute("open", "")
+        expect(thought.locator("p.confirmed")).to_have_text("First this.", use_inner_text=True)
+        expect(thought).to_contain_text("Then that.")
+        scripted.go_on()
+        expect(thought).not_to_have_attribute("open", "")
+        expect(page.locator(".text > p")).to_have_text("So it is not.")
+        scripted.go_on()
+        is_done(page)
+        expect(page.locator(".text > p")).to_have_text("So it is.")
+        expect(page.locator("#said")).to_have_text("The answer is there, 3 words.")
+        assert text_of(page) == "<think>\nFirst *this*.\n\nThen that.\n</think>\n\nSo it is.", "to the letter"
+        press(page, "Copy")
+        assert page.evaluate("() => navigator.clipboard.readText()") == "So it is."
+        thought.get_by_label("Thoughts").click()
+        expect(thought.get_by_text("Then that.")).to_be_visible()
+        asked = asked_by(page, lambda: ask(page, "Hello?"))
+        answer = {"role": "assistant", "content": "So it is.", "reasoning_content": "First *this*.\n\nThen that."}
+        assert asked["messages"][1] == answer
+        is_done(page, 2)
+        page.reload()
+        expect(thought).not_to_have_attribute("open", "")
+        expect(page.locator(".text > p").first).to_have_text("So it is.")

@@ -90,6 +90,8 @@ def test_reasoning_goes_on_that_the_prompt_has_begun():
     form = AnswerFormat(made, ())
     assert parsed(form.parser(prompt, ()), "so</think>Yes") == [TextPiece("so", is_reasoning=True), TextPiece("Yes")]
     assert parsed(form.parser(prompt[:-4], ()), "so</think>Yes") == [TextPiece("so</think>Yes")]
+    assert (form.opening(prompt), form.opening(prompt[:-4])) == ("<think>", "")
+    assert AnswerFormat(tokenizer("no marks"), ()).opening(prompt) == ""
 
 
 def test_special_tokens_are_text_where_a_parser_looks_for_them():

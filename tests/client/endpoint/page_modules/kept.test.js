@@ -86,6 +86,14 @@ test("turns without an answer are as if they had not been asked", () => {
   ]);
 });
 
+test("what was thought before an answer goes back beside it, and alone it is no answer", () => {
+  assert.deepEqual(messagesOf([turn("a", "<think>\nso\n</think>\n\nb"), turn("d", "<think>so")]), [
+    { role: "user", content: "a" },
+    { role: "assistant", content: "b", reasoning_content: "so" },
+  ]);
+  assert.deepEqual(messagesOf([turn("a", "one <think>two</think>")])[1].content, "one <think>two</think>");
+});
+
 test("settings are kept, and what is wrong is none", () => {
   const storage = new FakeStorage();
   const store = new SettingsStore(storage);

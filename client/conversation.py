@@ -375,7 +375,7 @@ class Conversation:
             levels.drafted,
             levels.overrun,
             str(failure or ""),
-            self._note or self._loop.note,
+            "; ".join(filter(None, (self._note or self._loop.note, self._link.hitch))),
         )
 
     def _reason(self, failure: OutriderError | None) -> str:

@@ -14,9 +14,8 @@ from random import random
 from client.link.link_state import LinkAction, LinkState, LinkWatch
 from client.link.stream import Stream
 from client.stats import Clock
-from common.protocol.errors import MisuseError
 from common.protocol.messages import Failed, FromClient, FromServer, Ping, Pong
-from common.rpc.errors import LinkError
+from common.rpc.errors import HungUpError, LinkError
 from common.rpc.traffic import Traffic
 
 Dial = Callable[[], Awaitable[Stream]]
@@ -57,6 +56,8 @@ class ReconnectingStream:
         self._changed = asyncio.Event()
         self.lost_by = ""
         """Why the latest stream was lost, as a person may read it; empty while none was."""
+        self.hitch = ""
+        """Why the latest stream was lost, if something is there that is not the server as it was; empty otherwise."""
         self._lost_upload_s = 0.0  # `upload_s` when this answer lost its stream; 0 once there is another
         self._given_up_by = ""
         if stream is None:
@@ -131,7 +132,8 @@ class ReconnectingStream:
             self._stream.send(message)
 
     async def receive(self) -> FromServer:
-        """The next frame for the session. Raises LinkError if the stream is lost, or was given up."""
+        """The next frame for the session. Raises LinkError if the stream is lost, or was given up, MisuseError if the
+        server does not accept the bearer token."""
         while True:
             try:
                 if self._stream is None:
@@ -140,19 +142,15 @@ class ReconnectingStream:
                 if message is None:
                     raise LinkError("the server has ended the stream; ask again")
             except LinkError as error:
+                self.hitch = str(error) if isinstance(error, HungUpError) else ""
                 self._lose(str(error))
                 raise
-            except MisuseError as error:
-                # Credentials that worked once still do; what failed is a connection that was cut during its handshake.
-                if not self._watch.has_been_heard:
-                    raise
-                self._lose(str(error))
-                raise LinkError(str(error)) from error
             self._count_sent()
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
             if not isinstance(message, Failed):  # which ends the stream: a server that refuses does not count as back
                 self._watch.heard(self._clock())
+                self.hitch = ""
                 self._report()
             if not isinstance(message, Pong):
                 return message
@@ -168,6 +166,7 @@ class ReconnectingStream:
             try:
                 self._stream = await self._dial()
             except LinkError:
+                self.hitch = ""
                 self._watch.broken(self._clock())
                 continue
             self._watch.retried(self._clock())

@@ -28,6 +28,11 @@ class HungUpError(LinkError):
     expects TLS or a client certificate, or a tunnel whose far end is gone."""
 
 
+class HandshakeError(HungUpError, MisuseError):
+    """No secure connection can be made to what answers. The options for TLS are wrong where there never was one;
+    otherwise a network is in between that answers for the server, as one does that wants a login first."""
+
+
 def translated(error: grpc.RpcError, address: str, *, bears_token: bool = False) -> OutriderError:
     """The error to raise for a failed call to the server at `address`; `bears_token`: the call had a bearer token."""
     status, details = error.code(), plain(error.details() or "", _LONGEST_DETAILS)
@@ -53,10 +58,10 @@ def translated(error: grpc.RpcError, address: str, *, bears_token: bool = False)
 def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> OutriderError:
     # For connection failures the cause is only in the text of gRPC's details.
     if "wrong_version_number" in details:
-        return MisuseError(f"the server at {address} speaks no TLS; leave the TLS options out")
+        return HandshakeError(f"the server at {address} speaks no TLS; leave the TLS options out")
     for said, sentence in _DISTRUSTED.items():
         if said in details:
-            return MisuseError(f"the server at {address} {sentence}")
+            return HandshakeError(f"the server at {address} {sentence}")
     # Also during a TLS handshake.
     if "failed to connect" in details and "socket closed" in details:
         return HungUpError(
@@ -64,7 +69,7 @@ def _out_of_reach(status: grpc.StatusCode, details: str, address: str) -> Outrid
             "too many connections for now: `outrider doctor` says which"
         )
     if "handshake" in details or "certificate" in details:
-        return MisuseError(
+        return HandshakeError(
             f"no secure connection to {address} could be made; check the certificates, and that both ends use TLS"
         )
     if "expected settings frame" in details:

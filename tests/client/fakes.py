@@ -17,6 +17,7 @@ from common.codec import decode, encode
 from common.drafters.best_first import Expansion
 from common.protocol.client_session import Limits
 from common.protocol.draft_state import StateKind
+from common.protocol.errors import OutriderError
 from common.protocol.messages import FromClient, FromServer, Grow, Open, State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.rules.exact import walk
@@ -85,7 +86,7 @@ class FakeStream:
         self.traffic = Traffic()
         self.passes = 0
         self._session: ServerSession | None = None
-        self._frames: asyncio.Queue[FromServer | LinkError] = asyncio.Queue()
+        self._frames: asyncio.Queue[FromServer | OutriderError] = asyncio.Queue()
         self._heard = asyncio.Event()
         self._pass_seconds = pass_seconds
         self._breaks_after = breaks_after
@@ -111,7 +112,7 @@ class FakeStream:
 
     async def receive(self) -> FromServer:
         frame = await self._frames.get()
-        if isinstance(frame, LinkError):
+        if isinstance(frame, OutriderError):
             raise frame
         self.received.append(frame)
         size = down_bytes(frame)

@@ -11,17 +11,23 @@ from typing import Any
 
 import pytest
 
-from client.assembly import Client, check_together, each_bundle
+from client.answer import OFFLINE
+from client.assembly import Client, check_together, client_for, each_bundle
+from client.cache.bundles import bundle_directory
+from client.cache.known_servers import remember
 from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import STREAM
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from client.link.replicas import describe
-from common.bundle import make_manifest
+from client.link.stream import Access
+from common.address import Address
+from common.bundle import Bundle, TargetCard, make_manifest, write_bundle_file
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION, Settings
+from common.rpc.credentials import ClientTls
 from common.rpc.description import ServerDescription
 from tests.client.fakes import TERMS, ChainDrafter, FakeStream, decoded, target
 
@@ -211,3 +217,31 @@ async def test_the_event_loop_goes_on_while_a_closed_conversation_waits_for_its_
 def test_weights_in_a_mode_that_does_not_exist_are_refused(mode):
     with pytest.raises(MisuseError, match="choose from: as-is, int8, int4"):
         DraftChoice(weights=mode)
+
+
+async def test_a_network_that_wants_a_login_first_leaves_the_answer_to_the_draft(tmp_path, monkeypatch):
+    """It answers every connection by itself, which breaks TLS."""
+
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 302 Found\r\nLocation: http://login\r\n\r\n")
+        writer.close()
+
+    manifest = make_manifest("lookup", "lookup", "f", [])
+    described = replace(client(DraftChoice()).description, version=PROTOCOL_VERSION, bundles=(manifest,))
+    bundle = bundle_directory(tmp_path, manifest)
+    bundle.mkdir(parents=True)
+    write_bundle_file(bundle, Bundle(manifest, TargetCard("model", "f", 50, 400, ())))
+    no_download: Any = None
+    monkeypatch.setattr("client.assembly.tokenizer_of", lambda *_: None)
+    portal = await asyncio.start_server(redirect, "127.0.0.1", 0)
+    here = Address(*portal.sockets[0].getsockname())
+    remember(tmp_path, str(here), described)
+    async with portal, client_for(Access(here, ClientTls()), DraftChoice(), tmp_path, no_download) as begun:
+        assert not begun.was_reached
+        assert begun.hitch == f"the server at {here} speaks no TLS; leave the TLS options out"
+        was_reached = replace(begun, round_trip=0.05)
+        drafter = ChainDrafter(target)
+        async with was_reached.converse(STREAM, drafter, offline=OfflineOptions(3, wait_s=0.0)) as conversation:
+            answer = await conversation.answer((1, 2, 3), Settings(5), lambda *_: None)
+    assert (answer.finish_reason, answer.provisional, answer.note) == (OFFLINE, decoded((1, 2, 3), 3), begun.hitch)

@@ -5,13 +5,15 @@ from contextlib import suppress
 
 import pytest
 
+from client.answer import OFFLINE
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
 from client.errors import ServerRefusedError
 from client.link.link_state import LinkState
 from client.link.offline import OfflineOptions
 from common.drafters.lookup import LookupDrafter
+from common.protocol.errors import MisuseError
 from common.protocol.messages import Failed, FailureCode, Open, Opened, Settings
-from common.rpc.errors import LinkError
+from common.rpc.errors import HandshakeError, LinkError
 from tests.client.conversation.conversations import (
     COUNT,
     PROMPT,
@@ -357,3 +359,33 @@ async def test_a_drafter_that_fails_while_writing_alone_leaves_the_rest_to_the_s
     talk.close()
     assert answer.tokens == decoded(PROMPT, COUNT)
     assert "out of memory" in answer.note
+
+
+async def test_an_answer_says_what_is_there_in_place_of_the_server():
+    dial = in_place_of_the_server(HandshakeError("it speaks no TLS"))
+    talk = conversation(FakeStream(breaks_after=3), dial, ChainDrafter(target, depth=400), offline=OfflineOptions(5, 1))
+    answer = await ask(talk)
+    talk.close()
+    assert (answer.finish_reason, answer.failure, answer.note) == (OFFLINE, "", "it speaks no TLS")
+    assert len(answer.provisional) == 5
+
+
+async def test_a_token_that_is_no_longer_accepted_ends_the_answer_and_is_told():
+    dial = in_place_of_the_server(MisuseError("the server does not accept the bearer token"))
+    talk = conversation(FakeStream(breaks_after=3), dial, ChainDrafter(target, depth=400))
+    answer = await ask(talk)
+    talk.close()
+    assert answer.finish_reason == "error"
+    assert answer.failure == "the server does not accept the bearer token"
+    assert answer.tokens == decoded(PROMPT, len(answer.tokens))
+
+
+def in_place_of_the_server(error):
+    """A dialler of streams that fail so."""
+
+    async def dial():
+        stream = FakeStream()
+        stream.send = lambda message: stream._frames.put_nowait(error)
+        return stream
+
+    return dial

@@ -6,10 +6,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from common.protocol.errors import MisuseError, OutriderError
+from common.protocol.errors import OutriderError
 from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
-from common.rpc.errors import HungUpError, LinkError, translated
+from common.rpc.errors import HandshakeError, HungUpError, LinkError, translated
 from common.rpc.stub import connect
 from server.security.certificates import issue
 
@@ -26,9 +26,9 @@ async def test_ends_that_disagree_on_tls_are_told_so(tmp_path: Path) -> None:
     stranger = issue(tmp_path / "stranger", ["127.0.0.1"], [], 1, datetime.now(UTC)).authority
     expected: list[tuple[int, ClientTls | None, type[OutriderError], str]] = [
         (secure, None, HungUpError, "hung up at once; it may speak TLS"),
-        (plain, ClientTls(authority), MisuseError, "speaks no TLS"),
+        (plain, ClientTls(authority), HandshakeError, "speaks no TLS"),
         (mutual, ClientTls(authority), HungUpError, "a certificate of your own, or .*: `outrider doctor` says which"),
-        (secure, ClientTls(stranger), MisuseError, "not trusted here; name it with --tls-ca"),
+        (secure, ClientTls(stranger), HandshakeError, "not trusted here; name it with --tls-ca"),
     ]
     for port, tls, kind, says in expected:
         async with connect(f"127.0.0.1:{port}", tls=tls) as connection:

@@ -1,12 +1,14 @@
 """The command line of `outrider service`; as `cli.py`, from which it is a part."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperGroup
 
 from common.programs.command_line import FAILURE, new_app
+from common.programs.configuration import configured_by
 from common.protocol.errors import MisuseError
 
 CHECK_ONLY = "client.service_cli.check_only"
@@ -34,24 +36,20 @@ def install(context: typer.Context) -> None:
     parsed.meta[CHECK_ONLY] = True
     with parsed:
         serve.invoke(parsed)
-    config = root.params.get("config")
-    kept = [*context.args, *_of_environment(serve.params, parsed)]
-    install_command([*(("--config", str(config.absolute())) if config else ()), "serve", *kept])
+    file = configured_by(context).path
+    words = [*(("--config", str(file.absolute())) if file else ()), "serve", *context.args]
+    install_command(words, _variables_read(serve.params, parsed))
 
 
-def _of_environment(parameters: Sequence[Any], parsed: Any) -> list[str]:
-    """As words of a command line: the options that variables of this shell have set, which a service does not see."""
-    words: list[str] = []
-    for each in parameters:
-        source, value = parsed.get_parameter_source(str(each.name)), parsed.params.get(str(each.name))
-        if source is None or source.name != "ENVIRONMENT" or not isinstance(each, TyperOption):
-            continue
-        if each.is_flag:
-            words += each.opts[:1] if value else each.secondary_opts[:1]
-            continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [each.opts[0], str(one)]
-    return words
+def _variables_read(parameters: Sequence[Any], parsed: Any) -> dict[str, str]:
+    """The variables of this shell that have set options: a service does not see them, and no flag says what some say,
+    as `OUTRIDER_TLS=0` beside a file that has it."""
+    sources = {str(each.envvar): parsed.get_parameter_source(str(each.name)) for each in parameters}
+    return {
+        variable: os.environ[variable]
+        for variable, source in sources.items()
+        if source is not None and source.name == "ENVIRONMENT"
+    }
 
 
 @app.command()

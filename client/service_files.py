@@ -5,7 +5,7 @@ Pure: text from a command. It may not know where anything is, or run anything.
 """
 
 import plistlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,12 @@ _RESTART_S = 5
 
 @dataclass(frozen=True, slots=True)
 class ServedCommand:
-    """The words of the command, and the folder in which relative paths among them are meant."""
+    """The words of the command, the folder in which relative paths among them are meant, and the variables that it
+    sees besides the system's."""
 
     words: Sequence[str]
     folder: Path
+    environment: Mapping[str, str]
 
 
 def systemd_unit(command: ServedCommand) -> str:
@@ -32,7 +34,8 @@ def systemd_unit(command: ServedCommand) -> str:
             "Description=Outrider: a large model far away, as an endpoint on this machine",
             "",
             "[Service]",
-            f"ExecStart={' '.join(map(_quoted, command.words))}",
+            f"ExecStart={' '.join(_quoted(word).replace('$', '$$') for word in command.words)}",
+            *(f"Environment={_quoted(f'{name}={value}')}" for name, value in command.environment.items()),
             f"WorkingDirectory={str(command.folder).replace('%', '%%')}",
             "Restart=on-failure",
             f"RestartSec={_RESTART_S}",
@@ -50,6 +53,7 @@ def launchd_plist(command: ServedCommand, log: Path) -> bytes:
         {
             "Label": LABEL,
             "ProgramArguments": list(command.words),
+            "EnvironmentVariables": dict(command.environment),
             "WorkingDirectory": str(command.folder),
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},
@@ -62,4 +66,4 @@ def launchd_plist(command: ServedCommand, log: Path) -> bytes:
 
 def _quoted(word: str) -> str:
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return '"' + escaped.replace("%", "%%").replace("$", "$$") + '"'
+    return '"' + escaped.replace("%", "%%") + '"'

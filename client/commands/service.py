@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +32,12 @@ class _Manager:
     stop_may_fail: bool = False
 
 
-def install(words: Sequence[str]) -> None:
-    """Writes the file for `outrider` with these words, and starts the service if this session can, in place of one
-    that was installed before. Raises MisuseError on a system without user services that are known here."""
+def install(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Writes the file for `outrider` with these words and variables, and starts the service if this session can, in
+    place of one that was installed before. Raises MisuseError on a system without user services that are known here."""
     manager = _manager()
     earlier = manager.stop if manager.file.exists() else []
-    command = ServedCommand([_program(), *words], Path.cwd())
+    command = ServedCommand([_program(), *words], Path.cwd(), environment)
     manager.file.parent.mkdir(parents=True, exist_ok=True)
     is_unit = manager.file.name == _UNIT
     manager.file.write_bytes(systemd_unit(command).encode() if is_unit else launchd_plist(command, _log_file()))

@@ -4,6 +4,7 @@ import plistlib
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,9 @@ from client.commands import service
 def told(tmp_path, monkeypatch) -> list[list[str]]:
     """What the service manager was told, which succeeds."""
     told: list[list[str]] = []
-    monkeypatch.delenv("OUTRIDER_CACHE")  # of all tests
+    for variable in ("OUTRIDER_CACHE", "OUTRIDER_CONFIG"):  # of all tests
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr(cli, "PROGRAM", replace(cli.PROGRAM, files=()))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(service.subprocess, "run", lambda command, **_: told.append(list(command)))
@@ -91,28 +94,37 @@ def test_what_could_not_be_stopped_is_kept(tmp_path, told, monkeypatch, capsys):
     assert (tmp_path / "config" / "systemd" / "user" / "outrider.service").exists()
 
 
-def test_variables_of_this_shell_become_options(tmp_path, told, monkeypatch, capsys):
+def test_variables_of_this_shell_are_the_services_too(tmp_path, told, monkeypatch, capsys):
     monkeypatch.setattr(sys, "platform", "linux")
-    for name, value in {"SERVER": "gpu:7070", "TLS": "1", "CACHE": "here", "ALLOW_ORIGIN": "http://a http://b"}.items():
+    variables = {"SERVER": "gpu:7070", "TLS": "1", "CACHE": "here", "ALLOW_ORIGIN": "http://a http://b", "DRAFT": "a"}
+    for name, value in variables.items():
         monkeypatch.setenv(f"OUTRIDER_{name}", value)
-    assert outrider(monkeypatch, capsys, "service", "install", "--parallel", "2")[0] == 0
-    unit = (tmp_path / "config" / "systemd" / "user" / "outrider.service").read_text()
-    words = shlex.split(next(line for line in unit.splitlines() if line.startswith("ExecStart=")))
-    asked = words[words.index("serve") + 1 :]
-    assert asked[:2] == ["--parallel", "2"]
-    assert sorted(asked[2:]) == sorted(
-        [
-            "--server",
-            "gpu:7070",
-            "--tls",
-            "--cache-dir",
-            "here",
-            "--allow-origin",
-            "http://a",
-            "--allow-origin",
-            "http://b",
-        ]
+    assert outrider(monkeypatch, capsys, "service", "install", "--parallel", "2", "--draft", "b")[0] == 0
+    words, seen = started_by(tmp_path)
+    assert words == ["serve", "--parallel", "2", "--draft", "b"]
+    assert seen == {f"OUTRIDER_{name}": value for name, value in variables.items() if name != "DRAFT"}
+
+
+def test_the_file_that_a_variable_names_is_the_services_too(tmp_path, told, monkeypatch, capsys):
+    """No flag says that TLS is off, and what an alias stands for is in the file."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    (tmp_path / "c.toml").write_text('tls = true\n[aliases.work]\nserver = "127.0.0.1:7070"\nmodel = "small"\n')
+    for name, value in {"CONFIG": "c.toml", "MODEL": "work", "TLS": "0"}.items():
+        monkeypatch.setenv(f"OUTRIDER_{name}", value)
+    monkeypatch.chdir(tmp_path)
+    assert outrider(monkeypatch, capsys, "service", "install")[0] == 0
+    words, seen = started_by(tmp_path)
+    assert words == ["--config", str(tmp_path / "c.toml"), "serve"]
+    assert seen == {"OUTRIDER_MODEL": "work", "OUTRIDER_TLS": "0"}
+
+
+def started_by(home) -> tuple[list[str], dict[str, str]]:
+    """The words behind the program and the variables, as the unit has them."""
+    lines = (home / "config" / "systemd" / "user" / "outrider.service").read_text().splitlines()
+    (_, *words), *variables = (
+        shlex.split(line.partition("=")[2]) for line in lines if line.startswith(("ExecStart=", "Environment="))
     )
+    return words, dict(variable.split("=", 1) for (variable,) in variables)
 
 
 def test_where_the_manager_cannot_be_told_a_person_is(told, monkeypatch, capsys):

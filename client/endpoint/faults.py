@@ -11,7 +11,8 @@ OLLAMA_FOLDER = "/api/"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`status` is HTTP's; `parameter` names what of the body is meant; `retry_after` is in seconds."""
+    """`status` is HTTP's; `parameter` names what of the body is meant, `also` another that the message speaks of;
+    `retry_after` is in seconds."""
 
     status: int
     message: str
@@ -19,6 +20,7 @@ class Fault:
     parameter: str | None = None
     code: str | None = None
     retry_after: int | None = None
+    also: str | None = None
 
     def body(self) -> dict[str, Any]:
         parameter = None if self.parameter is None else plain(self.parameter)

@@ -44,7 +44,7 @@ class ResponseWriter:
         request: CompletionRequest,
         body: Mapping[str, Any],
         prompt_tokens: int,
-        created: float,
+        created: int,
         new_id: Callable[[str], str],
     ):
         self._new_id = new_id

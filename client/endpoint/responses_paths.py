@@ -48,7 +48,7 @@ class ResponsesPaths:
             choices = await asyncio.to_thread(service.choices, request)
         except FaultError as error:
             raise in_words_of_responses(error) from error
-        writer = ResponseWriter(request, body, len(choices[0].prompt.tokens), time.time(), _new_id)
+        writer = ResponseWriter(request, body, len(choices[0].prompt.tokens), int(time.time()), _new_id)
         unheeded = map(our_name, choices[0].unheeded)
         answers, headers = self._held.begin(service, choices), warning((*request.ignored, *unheeded))
         try:

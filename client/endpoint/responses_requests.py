@@ -88,11 +88,10 @@ def in_words_of_responses(error: FaultError, origins: Sequence[str] = ()) -> Fau
     fault = error.fault
     if fault.parameter is None:
         return error
-    # Other quoted words may be anybody's.
-    ours = our_name(fault.parameter, origins)
-    return FaultError(
-        replace(fault, message=fault.message.replace(f"'{fault.parameter}'", f"'{ours}'"), parameter=ours)
-    )
+    message = fault.message
+    for name in filter(None, (fault.parameter, fault.also)):  # other quoted words may be anybody's
+        message = message.replace(f"'{name}'", f"'{our_name(name, origins)}'")
+    return FaultError(replace(fault, message=message, parameter=our_name(fault.parameter, origins)))
 
 
 def our_name(name: str, origins: Sequence[str] = ()) -> str:

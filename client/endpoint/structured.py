@@ -4,10 +4,11 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from client.endpoint import parameters
-from client.endpoint.faults import wrong
+from client.endpoint.faults import FaultError, wrong
 from common.protocol.constraint import Grammar
 from common.protocol.messages import Constraint
 
@@ -84,6 +85,7 @@ def the_constraint(fields: Mapping[str, Any]) -> tuple[str, Constraint] | None:
     where two contradict each other."""
     given = [(name, fields[name]) for name in READERS if fields.get(name) is not None]
     if len(given) > 1:
-        names = " and ".join(f"'{name}'" for name, _ in given)
-        raise wrong(given[1][0], f"{names} say both what the answer must look like; give one")
+        (first, _), (second, _), *_ = given
+        says = f"'{first}' and '{second}' say both what the answer must look like; give one"
+        raise FaultError(replace(wrong(second, says).fault, also=first))
     return given[0] if given else None

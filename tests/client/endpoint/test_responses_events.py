@@ -30,7 +30,7 @@ PIECES = (
 def writer() -> ResponseWriter:
     numbers = count()
     request = read_response(BODY, Sampling(temperature=0.5, seed=1))
-    return ResponseWriter(request, BODY, 3, 17.0, lambda prefix: f"{prefix}_{next(numbers)}")
+    return ResponseWriter(request, BODY, 3, 17, lambda prefix: f"{prefix}_{next(numbers)}")
 
 
 def events_of(answer: FinishedAnswer) -> list[dict]:

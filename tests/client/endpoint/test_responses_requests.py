@@ -175,6 +175,11 @@ def test_reasoning_belongs_to_what_follows_it():
         ({"metadata": {"a": 3}}, "metadata", "'metadata' must map strings to strings"),
         ({"max_output_tokens": 10**21}, "max_output_tokens", "at least 1 and at most 2147483647"),
         ({"metadata": "a"}, "metadata", "must be an object"),
+        (
+            {"text": {"format": {"type": "json_object"}}, "guided_json": {}},
+            "guided_json",
+            "'text.format' and 'guided_json' say both",
+        ),
         ({"metadata": []}, "metadata", "must be an object"),
         ({**CALLED, "tool_choice": {**ADD, "more": "\ud800"}}, "tool_choice", "not valid text"),
         ({**CALLED, "tool_choice": {**ADD, "\ud800": 0}}, "tool_choice", "not valid text"),

@@ -112,6 +112,7 @@ def test_a_response_has_reasoning_text_and_calls_as_items_and_goes_on_from_them(
         events = [event.type for event in stream]
         response = stream.get_final_response()
     assert (events[0], events[-1]) == ("response.created", "response.completed")
+    assert response.created_at.is_integer()
     reasoning, message, call = response.output
     assert (reasoning.content[0].text, message.content[0].text) == ("two numbers", "I add them.")
     assert (call.type, call.name, json.loads(call.arguments)) == ("function_call", "add", {"a": 1, "b": 2})

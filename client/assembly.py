@@ -205,7 +205,7 @@ async def fetch_bundle(
     Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
     what is new is to be trusted.
     """
-    manifest = _manifest_of(description, choice, cache)
+    manifest = manifest_of(description, choice, cache)
     await keep_pin(cache, address, description, manifest, choice.model, trust_new=trust_new)
     if reread:
         await discard_damaged(cache, manifest)
@@ -215,7 +215,7 @@ async def fetch_bundle(
     return manifest, bundle_directory(cache, manifest)
 
 
-def _manifest_of(description: ServerDescription, choice: DraftChoice, cache: Path) -> BundleManifest:
+def manifest_of(description: ServerDescription, choice: DraftChoice, cache: Path) -> BundleManifest:
     """That of the chosen draft, in the chosen mode of weights."""
     chosen = choose_bundle(description.bundles, choice.bundle)
     return in_weights(chosen, description.quantised, choice.weights, cache)
@@ -299,7 +299,7 @@ def _settled(description: ServerDescription, choice: DraftChoice, round_trip: fl
 
     loaders = []
     for each in each_bundle(description, choice):
-        manifest = _manifest_of(description, each, cache)
+        manifest = manifest_of(description, each, cache)
         if is_complete(cache, manifest):
             bundle = bundle_directory(cache, manifest)
             sizes = description.context, description.vocab_size
@@ -365,7 +365,7 @@ async def _prepared(
             if choice.draft == AUTO:
                 choice = await asyncio.to_thread(_settled, kept, choice, round_trip, where)
             check_together(kept, choice)
-            manifests = [_manifest_of(kept, wanted, where) for wanted in each_bundle(kept, choice)]
+            manifests = [manifest_of(kept, wanted, where) for wanted in each_bundle(kept, choice)]
             bundles = [(manifest, bundle_directory(where, manifest)) for manifest in manifests]
             if not all(is_complete(where, manifest) for manifest in manifests):
                 raise

@@ -262,6 +262,7 @@ def doctor(
     draft: drafting.Draft = None,
     device: drafting.Device = "cpu",
     dtype: drafting.Dtype = "float32",
+    weights: drafting.WeightsMode = "as-is",
     cache_dir: drafting.CacheDir = None,
     as_json: display.AsJson = False,
     *,
@@ -276,7 +277,7 @@ def doctor(
         from common.programs.machine import device_named
 
         reach = None if server is None else lambda: credentials.access_to(server)
-        choice = Choice(reach, model, draft, device_named(device), dtype, cache_dir)
+        choice = Choice(reach, model, draft, device_named(device), dtype, weights, cache_dir)
         is_well = asyncio.run(doctor_command(context, PROGRAM, choice, as_json=as_json))
     if not is_well:
         raise typer.Exit(FAILURE)

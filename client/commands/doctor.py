@@ -41,6 +41,7 @@ class Choice:
     draft: str | None  # None for the target's first
     device: str
     dtype: str
+    weights: str
     cache: Path | None
 
 
@@ -70,6 +71,7 @@ async def doctor(context: typer.Context, program: Program, choice: Choice, *, as
 async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path, now: datetime) -> list[Finding]:
     try:
         access = reach()
+        drafts = DraftChoice(choice.draft, weights=choice.weights, model=choice.model)
     except MisuseError as error:
         return [Finding("server", "it cannot be asked so", str(error))]
     memory, findings = Memory(free_memory_bytes(choice.device), number_bytes(choice.dtype)), list[Finding]()
@@ -77,8 +79,6 @@ async def _check_server(reach: Callable[[], Access], choice: Choice, cache: Path
         found = await asyncio.to_thread(check_network, address, access.tls, now)
         if is_well(found):
             replica = replace(access, address=address)
-            found += await check_server_description(
-                replica, choice.model, DraftChoice(choice.draft).bundle, cache, memory
-            )
+            found += await check_server_description(replica, drafts, cache, memory)
         findings += found
     return findings

@@ -7,7 +7,7 @@ in the cache.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from common.programs.machine import format_bytes
 from common.protocol.errors import OutriderError, PeerError
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.stub import Connection
-from common.weight_only.modes import AS_IS, MODES, WEIGHTS_SUFFIX
+from common.weight_only.modes import MODES, WEIGHTS_SUFFIX
 from common.weight_only.needs import LENGTH_BYTES, StoredTensor, header_length, read_header
 
 _MOST_HEADER_BYTES = 16 * 10**6
@@ -44,15 +44,19 @@ class _Begin:
 
 
 async def check_draft_sizes(
-    connection: Connection, description: ServerDescription, chosen: BundleManifest, memory: Memory
+    connection: Connection,
+    description: ServerDescription,
+    chosen: Collection[BundleManifest],
+    weights: str,
+    memory: Memory,
 ) -> list[Finding]:
-    """One finding for each draft with weights, of the `chosen` one first and in full, and a minor one if the server or
-    the link keeps some from being read."""
+    """One finding for each draft with weights, of the `chosen` ones first and in full, and a minor one if the server or
+    the link keeps some from being read. Those are at fault that do not fit into memory in the mode `weights`."""
     begins: dict[str, _Begin] = {}  # by checksum: drafts share the target's tail
     findings = []
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            for manifest in sorted(description.bundles, key=lambda each: each != chosen):
+            for manifest in sorted(description.bundles, key=lambda each: each not in chosen):
                 files = [file for file in manifest.files if file.path.endswith(WEIGHTS_SUFFIX)]
                 for file in files:
                     if file.sha256 not in begins:
@@ -62,8 +66,9 @@ async def check_draft_sizes(
                 if files:
                     rate = max(each.rate for each in begins.values())
                     tensors = {file.path: begins[file.sha256].tensors for file in files}
-                    is_chosen = manifest == chosen
-                    findings.append(_finding(manifest, description.quantised, tensors, rate, memory, in_full=is_chosen))
+                    in_full = manifest in chosen
+                    offered = description.quantised
+                    findings.append(_finding(manifest, offered, tensors, rate, memory, weights, in_full=in_full))
     except TimeoutError:
         detail = f"the link is too slow to read within {_TIMEOUT_S:.0f} s what every draft needs"
         findings.append(Finding("weights", detail, "try again on a faster link", is_minor=True))
@@ -79,6 +84,7 @@ def _finding(
     files: Headers,
     rate: float,
     memory: Memory,
+    weights: str,
     *,
     in_full: bool,
 ) -> Finding:
@@ -91,13 +97,13 @@ def _finding(
         mode: f"{format_bytes(needed[mode])} of memory, {format_bytes(travels[mode])} to download" for mode in MODES
     }
     modes = "; ".join(f"{mode} {takes[mode]} in {_duration(travels[mode], rate)}" for mode in MODES)
-    detail = f"{manifest.draft}: {modes if in_full else takes[AS_IS]}"
+    detail = f"{manifest.draft}: {modes if in_full else takes[weights]}"
     if not memory.free:
         return Finding("weights", detail)
     fitting = [mode for mode in MODES if needed[mode] <= memory.free]
-    if in_full or AS_IS not in fitting:
+    if in_full or weights not in fitting:
         detail += f"; {format_bytes(memory.free)} of memory are free"
-    if AS_IS in fitting:
+    if weights in fitting:
         return Finding("weights", detail)
     fix = f"use --weights {fitting[0]}" if fitting else "choose another --draft, or end other programs"
     return Finding("weights", detail, fix, is_minor=True)

@@ -6,12 +6,15 @@ It may not know sockets or certificates.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from client.assembly import check_together, each_bundle, manifest_of
 from client.cache.bundles import bundle_directory, choose_bundle, is_complete, needed_room
 from client.cache.known_servers import recall
 from client.cache.pins import keep_pin
 from client.doctor.draft_sizes import Memory, check_draft_sizes
+from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleManifest, first_damaged
@@ -21,25 +24,23 @@ from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription
 from common.rpc.stub import Connection
+from common.weight_only.modes import AS_IS
 
 _TIMEOUT_S = 20.0
 _ROUND_TRIPS = 5
 _SHOWN = 12  # characters of a fingerprint, for a person
 
 
-async def check_server_description(
-    access: Access, model: str, draft: str | None, cache: Path, memory: Memory
-) -> list[Finding]:
-    """Findings up to the first that leaves nothing more to ask. `model` is empty for the server's first target, `draft`
-    None for that target's first."""
+async def check_server_description(access: Access, choice: DraftChoice, cache: Path, memory: Memory) -> list[Finding]:
+    """Findings up to the first that leaves nothing more to ask, of the target and the drafts that are chosen."""
     findings: list[Finding] = []
     try:
         async with access.connect() as connection:
             async with asyncio.timeout(_TIMEOUT_S):
                 findings.append(await _check_health(connection))
-                description = await _described(connection, access, model, findings)
+                description = await _described(connection, access, choice.model, findings)
             is_known = description is not None and description.version == PROTOCOL_VERSION
-            sizes = await _check_sizes(connection, description, draft, memory) if description and is_known else []
+            sizes = await _check_sizes(connection, description, choice, memory) if description and is_known else []
     except TimeoutError:
         return [*findings, Finding("server", f"{access.address} does not answer within {_TIMEOUT_S:.0f} s", _LATER)]
     except OutriderError as error:
@@ -50,11 +51,12 @@ async def check_server_description(
     if findings[-1].fix:
         return findings
     try:
-        manifest = choose_bundle(description.bundles, draft)
+        check_together(description, choice)
+        manifests = [manifest_of(description, each, cache) for each in each_bundle(description, choice)]
     except OutriderError as error:
-        return [*findings, Finding("draft", f"{draft or 'a draft'} is not to be had", str(error))]
-    findings.append(await _check_target(description, manifest, access.address, model, cache))
-    findings.append(await asyncio.to_thread(_check_bundle, manifest, cache))
+        return [*findings, Finding("draft", f"{choice.draft or 'a draft'} is not to be had", str(error))]
+    findings.append(await _check_target(description, manifests, access.address, choice.model, cache))
+    findings += [await asyncio.to_thread(_check_bundle, manifest, cache) for manifest in manifests]
     return findings + sizes
 
 
@@ -100,11 +102,12 @@ def _check_version(description: ServerDescription, address: Address) -> Finding:
 
 
 async def _check_target(
-    description: ServerDescription, manifest: BundleManifest, address: Address, model: str, cache: Path
+    description: ServerDescription, manifests: Sequence[BundleManifest], address: Address, model: str, cache: Path
 ) -> Finding:
     named = f"{description.model}, fingerprint {description.fingerprint[:_SHOWN]}"
     try:
-        await keep_pin(cache, address, description, manifest, model)
+        for manifest in manifests:
+            await keep_pin(cache, address, description, manifest, model)
     except OutriderError as error:
         return Finding("target", f"{named}, is not as it was", str(error))
     known = recall(cache, str(address), model)
@@ -115,18 +118,19 @@ async def _check_target(
 
 
 async def _check_sizes(
-    connection: Connection, description: ServerDescription, draft: str | None, memory: Memory
+    connection: Connection, description: ServerDescription, choice: DraftChoice, memory: Memory
 ) -> list[Finding]:
-    """Nothing where the draft is not to be had, which is a finding of its own."""
+    """Nothing where a draft is not to be had, which is a finding of its own."""
     try:
-        chosen = choose_bundle(description.bundles, draft)
+        chosen = [choose_bundle(description.bundles, name) for name in (choice.bundle, *choice.other_bundles)]
     except OutriderError:
         return []
-    return await check_draft_sizes(connection, description, chosen, memory)
+    return await check_draft_sizes(connection, description, chosen, choice.weights, memory)
 
 
 def _check_bundle(manifest: BundleManifest, cache: Path) -> Finding:
-    name = f"draft {manifest.draft} ({manifest.kind})"
+    mode = "" if manifest.weights == AS_IS else f" in {manifest.weights}"
+    name = f"draft {manifest.draft}{mode} ({manifest.kind})"
     directory = bundle_directory(cache, manifest)
     if is_complete(cache, manifest):
         damaged = first_damaged(directory, manifest)

@@ -19,6 +19,7 @@ from client.cache.known_servers import remember
 from client.doctor import draft_sizes, server_checks
 from client.doctor.draft_sizes import Memory
 from client.doctor.server_checks import check_server_description
+from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleFile, describe_file, make_manifest
@@ -87,8 +88,9 @@ async def serving(
         await server.stop(None)
 
 
-async def found(address: Address, cache: Path, *, token: str | None = None, model: str = "", draft: str | None = None):
-    findings = await check_server_description(Access(address, token=token), model, draft, cache, Memory(0, 4))
+async def found(address: Address, cache: Path, *, token: str | None = None, draft: str | None = None, weights="as-is"):
+    choice = DraftChoice(draft, weights=weights)
+    findings = await check_server_description(Access(address, token=token), choice, cache, Memory(0, 4))
     return {finding.subject: finding for finding in findings}
 
 
@@ -112,6 +114,41 @@ async def test_a_bundle_that_is_here_whole_or_damaged(description, tmp_path):
         damaged = (await found(address, tmp_path))["bundle"]
     assert (damaged.verdict, damaged.fix) == (Verdict.FAIL, "run `outrider pull`")
     assert "weights is damaged" in damaged.detail
+
+
+async def test_the_bundle_is_judged_in_the_mode_of_weights_that_is_chosen(description, tmp_path, monkeypatch):
+    pinned = []
+
+    async def pin(cache, address, description, manifest, model):
+        pinned.append(manifest)
+
+    monkeypatch.setattr(server_checks, "keep_pin", pin)
+    files = description.bundles[0].files
+    few = make_manifest("small", "lookup", "f" * 64, files, "int4")
+    here = bundle_directory(tmp_path, few)
+    async with serving(replace(description, quantised=(few,))) as address:
+        async with Access(address).connect() as connection:
+            await pull(connection, description, few, tmp_path, lambda _: None)
+        assert (await found(address, tmp_path, weights="int4"))["bundle"].detail == (
+            "draft small in int4 (lookup) is here and whole"
+        )
+        (here / "weights").write_bytes(b"wEights")
+        assert (await found(address, tmp_path, weights="int4"))["bundle"].verdict is Verdict.FAIL
+    assert pinned == [few, few]
+
+
+async def test_each_bundle_of_drafts_that_draft_together_is_judged(description, tmp_path):
+    files = description.bundles[0].files
+    bundles = tuple(make_manifest(name, kind, "f" * 64, files) for name, kind in (("a", "eagle"), ("b", "independent")))
+    async with serving(replace(description, bundles=bundles)) as address:
+        async with Access(address).connect() as connection:
+            await pull(connection, description, bundles[0], tmp_path, lambda _: None)
+        findings = await check_server_description(Access(address), DraftChoice("a+b"), tmp_path, Memory(0, 4))
+        missing = await found(address, tmp_path, draft="a+c")
+    told = [each.detail for each in findings if each.subject == "bundle"]
+    assert told[0] == "draft a (eagle) is here and whole"
+    assert told[1].startswith("draft b (independent) is not here yet, 7 bytes")
+    assert "'a' and 'c' cannot draft together" in missing["draft"].fix
 
 
 async def test_a_disk_without_room_for_the_bundle(description, tmp_path, monkeypatch):
@@ -220,12 +257,15 @@ async def test_what_each_draft_will_take_is_told_beforehand(description, tmp_pat
         told = {}
         for free in (0, 10**9, 100_000, 10):
             access = Access(address)
-            found = await check_server_description(access, "", None, tmp_path / "cache", Memory(free, 4))
+            found = await check_server_description(access, DraftChoice(), tmp_path / "cache", Memory(free, 4))
             (told[free],) = [each for each in found if each.subject == "weights"]
+        found = await check_server_description(access, DraftChoice(weights="int8"), tmp_path, Memory(100_000, 4))
+        (fits_in_int8,) = [each for each in found if each.subject == "weights"]
     assert "as-is 0.3 MB of memory, 0.3 MB to download in less than 1 s" in told[0].detail
     assert "int8 66.0 kB of memory, 66.0 kB to download in less than 1 s" in told[0].detail
     # Which the server does not offer.
     assert "int4 40.0 kB of memory, 0.3 MB to download in less than 1 s" in told[0].detail
+    assert fits_in_int8.verdict is Verdict.OK
     assert [told[free].fix for free in told] == ["", "", "use --weights int8", told[10].fix]
     assert "choose another --draft" in told[10].fix
 
@@ -240,7 +280,7 @@ async def test_only_the_chosen_draft_is_told_of_in_full(description, tmp_path, m
     async with serving(replace(description, bundles=bundles)) as address:
         for details, free in ((told, 10**9), (short, 100_000)):
             memory = Memory(free, 4)
-            found = await check_server_description(Access(address), "", draft, tmp_path / "cache", memory)
+            found = await check_server_description(Access(address), DraftChoice(draft), tmp_path / "cache", memory)
             details += [each.detail for each in found if each.subject == "weights"]
     assert told[0].startswith(f"{order[0]}: as-is 0.3 MB of memory, 0.3 MB to download in less than 1 s; int8 ")
     assert told[0].endswith("; 1.0 GB of memory are free")

@@ -7,7 +7,7 @@ as in `outrider run`. What a drafter was loaded with cannot be changed; a reques
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -143,21 +143,25 @@ class Listener:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = AsyncConnection(reader, writer)
-        try:
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            connection.close()
+
+        # Python 3.11 prints a traceback where a task that it made for a connection itself is cancelled.
+        task = asyncio.create_task(self._take(connection, writer))
+        self._tasks.add(task)
+        task.add_done_callback(ended)
+
+    async def _take(self, connection: AsyncConnection, writer: asyncio.StreamWriter) -> None:
+        # The client may be gone, or speak another protocol.
+        with suppress(TimeoutError, OSError, ConnectionLostError):
             if is_own(writer.get_extra_info("socket")):
                 request = await asyncio.wait_for(connection.receive(), _REQUEST_S)
                 if isinstance(request, messages.ServeRequest):
                     await self._serve(request, connection)
-        except (TimeoutError, OSError, ConnectionLostError):
-            pass  # the client is gone, or speaks another protocol
-        finally:
-            self._tasks.discard(task)
-            connection.close()
 
     async def _serve(self, request: messages.ServeRequest, connection: AsyncConnection) -> None:
         with ExitStack() as reserved:

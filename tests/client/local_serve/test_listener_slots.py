@@ -112,3 +112,17 @@ async def test_a_model_that_is_not_loaded_is_left_to_the_one_who_asks(opened, tm
     asked = await connection(tmp_path, "first", {**CHOICE, "model": "other"})
     assert await asked.receive() == Declined("the running `outrider serve` has loaded 'model', not 'other'")
     asked.close()
+
+
+async def test_a_connection_that_stands_at_the_end_is_no_error(opened, tmp_path):
+    """A connection's task is cancelled then, of which Python 3.11 tells the event loop if it made that task."""
+    told = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    (running,) = find_running(tmp_path)
+    reader, writer = await asyncio.open_unix_connection(running.socket)
+    while not opened._tasks:
+        await asyncio.sleep(0)
+    await opened.close()
+    assert await reader.read() == b""
+    writer.close()
+    assert told == []

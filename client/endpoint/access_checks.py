@@ -52,15 +52,18 @@ def access_rules_for(host: str, key: str | None, origins: Collection[str] = ()) 
 
 
 def check_origin(origin: str) -> str:
-    """The origin of a web page, or `*`. Raises MisuseError for another text."""
+    """The origin of a web page or of a desktop app, or `*`. Raises MisuseError for another text: also for `null`, which
+    any page can send from a sandboxed frame."""
     try:
         parts = urlsplit(origin)
-        is_origin = parts.scheme in ("http", "https") and origin == f"{parts.scheme}://{parts.netloc}"
+        is_origin = parts.scheme != "" and origin == f"{parts.scheme}://{parts.netloc}"
         is_origin = is_origin and bool(parts.hostname) and origin == origin.lower()
     except ValueError:
         is_origin = False
     if not is_origin and origin != ANY_ORIGIN:
-        raise MisuseError(f"--allow-origin takes an origin such as https://app.example.org, or *, not '{origin}'")
+        raise MisuseError(
+            f"--allow-origin takes an origin such as https://app.example.org or app://obsidian.md, or *, not '{origin}'"
+        )
     return origin
 
 

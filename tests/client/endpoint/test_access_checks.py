@@ -100,13 +100,23 @@ async def test_a_page_that_hides_its_origin_is_not_let_in():
     assert (await asked(rules, {"sec-fetch-site": "cross-site"}))[0] == 403
 
 
-@pytest.mark.parametrize("origin", ["https://app.example", "http://localhost:3000", "*"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("https://app.example", "http://localhost:3000", "*"),
+        *("app://obsidian.md", "vscode-webview://0a1b", "tauri://localhost", "chrome-extension://abcdefgh"),
+    ],
+)
 def test_an_origin_is_a_scheme_and_a_host(origin):
     assert check_origin(origin) == origin
 
 
 @pytest.mark.parametrize(
-    "text", ["", "app.example", "https://app.example/", "HTTPS://app.example", "file://", "http://["]
+    "text",
+    [
+        *("", "app.example", "https://app.example/", "HTTPS://app.example", "file://", "http://[", "null"),
+        *("://app.example", "app:obsidian.md", "app://obsidian.md/page", "data:text/html,"),
+    ],
 )
 def test_what_is_no_origin_is_told(text):
     with pytest.raises(MisuseError, match="--allow-origin takes an origin"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import termios
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from typing import Self
 
 class Keys:
     """Turns echo off while an answer is drawn. Calls `on_press` for every key between `listen(True)` and
-    `listen(False)`, and at no other time, because keys typed ahead would be lost. Ctrl-C works as ever. Only for a
-    terminal."""
+    `listen(False)`, and at no other time, because keys typed ahead would be lost. Ctrl-C works as ever, and SIGTERM
+    ends the program with the terminal as it was. Only for a terminal, and for the main thread."""
 
     def __init__(self, on_press: Callable[[], None]):
         self._on_press = on_press
@@ -21,6 +22,9 @@ class Keys:
         self._listens = False
 
     def __enter__(self) -> Self:
+        self._at_sigterm = signal.getsignal(signal.SIGTERM)
+        if self._at_sigterm not in (signal.SIG_IGN, None):
+            signal.signal(signal.SIGTERM, self._end)
         self._set(termios.ECHO)
         return self
 
@@ -29,6 +33,8 @@ class Keys:
     ) -> None:
         self.listen(False)
         self._set(0)
+        if signal.getsignal(signal.SIGTERM) == self._end:
+            signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def listen(self, wanted: bool) -> None:
         """Needs the running event loop."""
@@ -39,6 +45,12 @@ class Keys:
             asyncio.get_running_loop().remove_reader(self._file)
             self._set(termios.ECHO)
         self._listens = wanted
+
+    def _end(self, number: int, frame: object) -> None:
+        """Leaves SIGTERM to whatever it was left to before."""
+        termios.tcsetattr(self._file, termios.TCSANOW, self._before)
+        signal.signal(signal.SIGTERM, self._at_sigterm)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _set(self, without: int) -> None:
         attributes = [*self._before]

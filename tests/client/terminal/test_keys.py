@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import signal
 import termios
 from types import SimpleNamespace
 
@@ -56,3 +57,24 @@ async def test_the_terminal_is_given_back_as_it_was(terminal):
         assert (typing[3] & termios.ICANON, typing[3] & termios.ECHO) == (termios.ICANON, 0), "lines, and unseen"
         keys.listen(True)
     assert termios.tcgetattr(program) == before
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+async def test_sigterm_does_what_it_did_with_the_terminal_as_it_was(terminal, is_ignored):
+    _, program = terminal
+    ended = []
+
+    def end(number, frame):
+        ended.append(termios.tcgetattr(program))
+
+    usual = signal.signal(signal.SIGTERM, signal.SIG_IGN if is_ignored else end)
+    try:
+        before = termios.tcgetattr(program)
+        with Keys(lambda: None) as keys:
+            keys.listen(True)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0)
+        assert signal.getsignal(signal.SIGTERM) is (signal.SIG_IGN if is_ignored else end)
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+    assert ended == ([] if is_ignored else [before])

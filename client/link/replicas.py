@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from random import random
 from types import TracebackType
 from typing import Self
@@ -138,11 +139,11 @@ async def choose_other(access: Access, expected: ServerDescription, full: Collec
     """The less loaded of two replicas beside that at `access` and those that are `full`. They must have the `expected`
     target and draft models; None if none answers in `_SEARCH_S`, however many are silent."""
     async with _Inquiry(access, expected.model) as inquiry:
-        others = _shuffled([each for each in access.others if each not in full])
+        others = _in_turn(access, [each for each in access.others if each not in full])
         replica: Replica | None = None
         with suppress(TimeoutError):
             async with asyncio.timeout(_SEARCH_S):
-                replica = await _first_alike(inquiry, access, expected, others, _SEARCH_S / 2)
+                replica = await _first_alike(inquiry, access, expected, others, _SEARCH_S / 2, _SEARCH_S / 2)
         return replica and inquiry.take(replica, known(access, replica.description.replicas))
 
 
@@ -153,7 +154,8 @@ async def _other(
     no other can be had."""
     await asyncio.wait({own}, timeout=_HEAD_START_S)
     while not _is_established(own):
-        replica = await _first_alike(inquiry, access, expected, _shuffled(access.others), _ASK_S)
+        others = _in_turn(access, access.others)
+        replica = await _first_alike(inquiry, access, expected, others, _ASK_S, _HEAD_START_S)
         if replica is not None or own.done():
             return replica
         await asyncio.wait({own}, timeout=_ROUND_PAUSE_S)
@@ -161,14 +163,23 @@ async def _other(
 
 
 async def _first_alike(
-    inquiry: "_Inquiry", access: Access, expected: ServerDescription, addresses: Sequence[Address], seconds: float
+    inquiry: "_Inquiry",
+    access: Access,
+    expected: ServerDescription,
+    addresses: Sequence[Address],
+    seconds: float,
+    head_start_s: float,
 ) -> Replica | None:
-    """Asks two at a time, for so many seconds, until one that is a replica answers; the less loaded if both are."""
-    for index in range(0, len(addresses), 2):
-        answered = await inquiry.ask(addresses[index : index + 2], seconds)
-        if alike := [each for each in answered if inquiry.is_alike(access, expected, each)]:
-            return _less_loaded(alike)
-    return None
+    """Asks two at a time, each for so many seconds, until one that is a replica answers; the less loaded if two are."""
+    is_alike = partial(inquiry.is_alike, access, expected)
+    alike = await inquiry.ask_in_turn(addresses, seconds, head_start_s, is_alike)
+    return _less_loaded(alike) if alike else None
+
+
+def _in_turn(access: Access, addresses: Iterable[Address]) -> list[Address]:
+    """At random, but those that the person gave right after the first two: all that a server listed may be gone."""
+    shuffled = _shuffled(list(addresses))
+    return shuffled[:2] + sorted(shuffled[2:], key=lambda each: each not in access.given)
 
 
 def followed(access: Access, listed: Iterable[Address]) -> tuple[Address, ...]:
@@ -217,16 +228,18 @@ def _is_established(own: asyncio.Task[Connection]) -> bool:
     return own.done() and not own.cancelled() and own.exception() is None and own.result().is_ready
 
 
-async def _any_answers(asking: Collection[asyncio.Task[list[Replica]]], until_s: float) -> bool:
-    """Whether one of those that are asked answers by then; not later than all have failed."""
+async def _any_suits(
+    asking: Collection[asyncio.Task[list[Replica]]], suits: Callable[[Replica], bool], until_s: float
+) -> bool:
+    """Whether one of those that are asked answers by then, and suits; not later than all have failed."""
     loop = asyncio.get_running_loop()
-    while not (answers := any(each.done() and each.result() for each in asking)):
+    while not (found := any(each.done() and any(map(suits, each.result())) for each in asking)):
         waiting = [each for each in asking if not each.done()]
         left_s = until_s - loop.time()
         if not waiting or left_s <= 0:
             break
         await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-    return answers
+    return found
 
 
 class _Inquiry:
@@ -264,26 +277,38 @@ class _Inquiry:
         return replace(replica, access=replace(replica.access, others=others, named=self._access.given))
 
     async def ask_until_answered(self, addresses: Sequence[Address], seconds: float) -> None:
-        """Asks two, and the next two as well once these have failed or said nothing for a while, until one answers.
-        Raises what the first of all raises if none answers in so many seconds."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        """As `ask_in_turn`, in so many seconds in all. Raises what the first of all raises if none answers."""
         head_start_s = min(_HEAD_START_S, 2 * seconds / max(1, len(addresses)))  # so that all are asked in time
+        deadline_s = asyncio.get_running_loop().time() + seconds
+        await self.ask_in_turn(addresses, seconds, head_start_s, lambda _: True, deadline_s)
+        if not self.answered and self._failure is not None:
+            raise self._failure
+
+    async def ask_in_turn(
+        self,
+        addresses: Sequence[Address],
+        seconds: float,
+        head_start_s: float,
+        suits: Callable[[Replica], bool],
+        deadline_s: float = math.inf,
+    ) -> list[Replica]:
+        """Asks two, and the next two as well once these have failed or said nothing in their head start, until one
+        that suits answers. A pair is asked for so many seconds, none beyond the deadline. Returns those that suit."""
+        loop = asyncio.get_running_loop()
         asking: set[asyncio.Task[list[Replica]]] = set()
         try:
             for index in range(0, len(addresses), 2):
-                pair = addresses[index : index + 2]
-                asking.add(asyncio.create_task(self.ask(pair, deadline - loop.time())))
-                # The last are waited for until all have failed, at the deadline at the latest.
+                pair, left_s = addresses[index : index + 2], deadline_s - loop.time()
+                asking.add(asyncio.create_task(self.ask(pair, min(seconds, left_s))))
+                # The last are waited for until all have failed.
                 until_s = math.inf if index + 2 >= len(addresses) else loop.time() + head_start_s
-                if await _any_answers(asking, until_s):
+                if await _any_suits(asking, suits, until_s):
                     break
         finally:
             for each in asking:
                 each.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        if not self.answered and self._failure is not None:
-            raise self._failure
+        return [self.answered[each] for each in addresses if each in self.answered and suits(self.answered[each])]
 
     async def ask(self, addresses: Sequence[Address], seconds: float) -> list[Replica]:
         """Those of these addresses that answer, within so many seconds and not much later than the first. Raises

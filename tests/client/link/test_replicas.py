@@ -292,6 +292,29 @@ async def test_a_replica_that_is_silent_is_left_once_another_has_answered(monkey
     assert access.address == other.address
 
 
+@pytest.mark.parametrize("is_given", [False, True])
+async def test_a_session_finds_the_one_replica_that_answers_among_silent_ones(monkeypatch, is_given: bool) -> None:
+    """All that a server listed may be gone; what was given is asked early."""
+    monkeypatch.setattr(replicas, "_HEAD_START_S", 0.02)
+    monkeypatch.setattr(replicas, "_GRACE_S", 0.02)
+    monkeypatch.setattr(replicas, "_shuffled", lambda addresses, *_: list(addresses))
+    asked, ask = list[Address](), replicas._Inquiry._ask
+
+    async def noted(inquiry, address, seconds):
+        asked.append(address)
+        return await ask(inquiry, address, seconds)
+
+    monkeypatch.setattr(replicas._Inquiry, "_ask", noted)
+    with silent(9) as (own, *gone):
+        async with fleet(0.5) as (alive,), asyncio.timeout(3.0):
+            named = (alive.address if is_given else own,)
+            access = Access(own, others=(*gone, alive.address), named=named, follow_replicas=True)
+            moved, connection = await dial_replica(access, alive.said)
+            await connection.close()
+    assert moved.address == alive.address
+    assert asked.index(alive.address) == (2 if is_given else len(gone))
+
+
 async def test_another_replica_is_not_used_where_it_is_none_and_is_named(caplog) -> None:
     async with fleet(0.0, 0.0, 0.5) as (own, stranger, busy):
         await own.end()

@@ -28,9 +28,14 @@ def atomic_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     with _growing(path, partial(Path.touch, mode=mode)) as part:
         with part.open("wb") as file:
             yield file
-        _sync(part)
-        part.replace(path)
-        _sync_folder(path.parent)
+        put_in_place(part, path)
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Gives a file that is whole its name, once it is on the disk. Raises OSError."""
+    _sync(part)
+    part.replace(path)
+    _sync_folder(path.parent)
 
 
 @contextmanager

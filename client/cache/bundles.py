@@ -15,6 +15,7 @@ from typing import Protocol
 from client.cache.directory_lock import locked
 from client.cache.quantised_bundle import discard_quantised
 from client.errors import BundleError
+from common.atomic import put_in_place
 from common.bundle import (
     MANIFEST_FILE,
     Bundle,
@@ -187,4 +188,4 @@ async def _fetch_file(
     if await asyncio.to_thread(describe_file, file.path, part) != file:
         part.unlink()
         raise BundleError(f"{file.path} arrived damaged and was thrown away; run the command again")
-    part.replace(path)
+    await asyncio.to_thread(put_in_place, part, path)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -57,6 +58,19 @@ async def test_a_bundle_arrives_whole(tmp_path):
     assert read_bundle_file(directory).manifest == MANIFEST
     assert progress == sorted(progress)
     assert progress[-1] == sum(file.size for file in FILES)
+
+
+async def test_what_is_whole_is_on_the_disk(tmp_path, monkeypatch):
+    """Later starts look at sizes, which a file system may keep where it lost the content."""
+    synced, sync = set[int](), os.fsync
+
+    def noted(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    directory = await fetched(Source(), tmp_path)
+    assert {(directory / file.path).stat().st_ino for file in FILES} <= synced
 
 
 async def test_an_interrupted_pull_resumes_where_it_stopped(tmp_path):

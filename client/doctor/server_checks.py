@@ -15,6 +15,7 @@ from client.cache.known_servers import recall
 from client.cache.pins import keep_pin
 from client.doctor.draft_sizes import Memory, check_draft_sizes
 from client.drafting.draft_loader import DraftChoice
+from client.link.replicas import check_model
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleManifest, first_damaged
@@ -83,12 +84,14 @@ async def _described(
     """None if it does not say, and a finding says why. Raises OutriderError for what has nothing to do with who we
     are."""
     try:
-        return await connection.describe(_TIMEOUT_S, model)
+        description = await connection.describe(_TIMEOUT_S, model)
     except MisuseError:
         given = "the one that was given is wrong" if access.token else "none was given"
         fix = "give --token-file, or --token, with what the server's operator issued"
         findings.append(Finding("token", f"the server asks for a bearer token, and {given}", fix))
         return None
+    check_model(description, model)
+    return description
 
 
 def _check_version(description: ServerDescription, address: Address) -> Finding:

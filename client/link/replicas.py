@@ -45,6 +45,8 @@ _GRACE_S = 0.5
 
 _ROUND_PAUSE_S = 1.0  # before other replicas are asked again
 
+_START_ANEW = "to use what it serves, start this program anew"
+
 Uniform = Callable[[], float]
 
 
@@ -66,14 +68,20 @@ async def describe(connection: Connection, seconds: float = DESCRIBE_S, model: s
         description = await connection.describe(seconds, model)
     except PeerError as error:
         raise (MisuseError(str(error)) if model and error.code is FailureCode.INVALID else error) from error
-    if model not in ("", description.model):  # a release that has one target, whatever it is asked for
-        raise MisuseError(f"this server has no model '{plain(model)}'; choose from: {description.model}")
+    check_model(description, model)
     if description.version != PROTOCOL_VERSION:
         raise ServerRefusedError(
             f"the server speaks protocol version {description.version} and this client {PROTOCOL_VERSION}; "
             "upgrade the older of the two"
         )
     return description
+
+
+def check_model(description: ServerDescription, model: str) -> None:
+    """Raises MisuseError if a server has described another target than it was asked for, as a release does that has
+    one, whatever it is asked for."""
+    if model not in ("", description.model):
+        raise MisuseError(f"this server has no model '{plain(model)}'; choose from: {description.model}")
 
 
 async def choose_replica(
@@ -267,7 +275,7 @@ class _Inquiry:
         differs = expected.identity.difference(replica.description.identity)
         if differs and address not in self._strangers:
             self._strangers.add(address)
-            _log.warning("%s is not used in place of %s: %s", address, access.address, differs)
+            _log.warning("%s is not used in place of %s: %s; %s", address, access.address, differs, _START_ANEW)
         return not differs
 
     def take(self, replica: Replica, known: Iterable[Address]) -> Replica:

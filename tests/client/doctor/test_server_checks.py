@@ -205,6 +205,16 @@ async def test_a_draft_that_the_server_has_not(description, tmp_path):
     assert "choose from: small" in draft.fix
 
 
+async def test_a_target_that_a_server_of_one_target_has_not(description, tmp_path):
+    """It describes its target whatever it is asked for."""
+    async with serving(description) as address:
+        findings = await check_server_description(Access(address), DraftChoice(model="small"), tmp_path, Memory(0, 4))
+    assert (findings[-1].verdict, findings[-1].fix) == (
+        Verdict.FAIL,
+        "this server has no model 'small'; choose from: big",
+    )
+
+
 async def test_a_server_that_is_none_of_ours(tmp_path):
     server = grpc.aio.server()
     port = server.add_insecure_port("127.0.0.1:0")

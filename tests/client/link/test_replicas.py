@@ -324,7 +324,7 @@ async def test_another_replica_is_not_used_where_it_is_none_and_is_named(caplog)
         await connection.close()
         assert access.address == busy.address
         assert (
-            f"{stranger.address} is not used in place of {own.address}: the target demo (f) is not demo (g)"
+            f"{stranger.address} is not used in place of {own.address}: the target demo (f) is not demo (g); to use"
             in caplog.text
         )
 

@@ -246,7 +246,10 @@ class IncrementalText:
             if token in self._ends:
                 continue
             if token in self._shown:
+                window = self._window
                 final += self.flush() + self._shown[token]
+                # Several decoders strip a blank at the start of a text, and the answer goes on in this one.
+                self._window, self._context = window, len(window)
                 continue
             self._window.append(token)
             text = decode(self._tokenizer, self._window, self._context)

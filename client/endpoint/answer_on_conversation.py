@@ -28,6 +28,7 @@ from client.private.spans import SplitPrompt
 from common.protocol.constraint import Constrain
 from common.protocol.errors import MisuseError, OutriderError, PeerError
 from common.protocol.messages import Constraint, FinishReason
+from common.rpc.errors import LinkError
 
 _RETRY_SECONDS = 5
 _CANCEL_SECONDS = 5.0  # for the server to confirm that an answer is over
@@ -186,10 +187,12 @@ async def to_its_end(
             raise wrong(None, str(error)) from error
         retry_after = math.ceil(error.retry_after) or _RETRY_SECONDS
         raise FaultError(refused(str(error), retry_after, over_quota=error.over_quota)) from error
+    except LinkError as error:
+        raise unreachable(_RETRY_SECONDS) from error
     except MisuseError as error:
         raise wrong(None, str(error)) from error
     except OutriderError as error:
-        raise unreachable(_RETRY_SECONDS) from error
+        raise FaultError(broken_off(str(error))) from error
 
 
 def _accept_nothing(_: int) -> Sequence[int]:

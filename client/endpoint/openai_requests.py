@@ -223,8 +223,9 @@ def _unknown(given: Mapping[str, Any], form: _ParameterTable) -> tuple[str, ...]
 def _stream_options(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise wrong(name, "'stream_options' must be an object")
-    parameters.flag("stream_options.include_usage", value.get("include_usage", False))
-    return value
+    given = {name: option for name, option in value.items() if option is not None}
+    parameters.flag("stream_options.include_usage", given.get("include_usage", False))
+    return given
 
 
 def _template_variables(name: str, value: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Prompts and growing answers, with a real byte-level tokenizer."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
@@ -106,6 +107,14 @@ def test_text_that_is_whole_is_what_the_tokenizer_says(tokenizer, byte_tokens):
     spelt = [257, *(1 + byte for byte in TEXT.encode()), 257, 259, 257]
     for each, tokens in ((tokenizer, raw_tokens(tokenizer, TEXT)), (byte_tokens, spelt)):
         assert answer_text(each, (), tokens) == decode(each, tokens)
+
+
+def test_a_word_behind_a_special_token_that_is_shown_keeps_its_blank():
+    def decode(tokens, skip_special_tokens):
+        return "".join(f" {'abc'[token]}" for token in tokens).removeprefix(" ")
+
+    text = IncrementalText(SimpleNamespace(decode=decode), (), {9: "</think>"})
+    assert text.commit([0, 1, 9, 9, 2]) + text.flush() == "a b</think></think> c"
 
 
 def test_end_tokens_have_no_text(tokenizer):

@@ -18,8 +18,10 @@ from client.endpoint.stream_emitter import TextForm
 from client.private.spans import SplitPrompt
 from client.refusals import Refusals
 from common.protocol.constraint import no_constraints
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Failed, FailureCode
 from common.protocol.sampling import Sampling
+from common.rpc.errors import HandshakeError, LinkError
 from tests.client.demo.answers import answer
 from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
 
@@ -50,6 +52,25 @@ async def test_what_the_server_finds_invalid_is_not_to_be_asked_again(code, stat
         await to_its_end(router, SplitPrompt((1,)), options, lambda *_: None, lambda _: None)
     assert raised.value.fault.status == status
     assert (raised.value.fault.retry_after is None) == (status == 400)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"),
+    [
+        (LinkError("it broke"), 503, "out of reach"),
+        (HandshakeError("it speaks no TLS"), 503, "out of reach"),
+        (MisuseError("the token is not accepted"), 400, "the token is not accepted"),
+        (PeerError("the server failed"), 502, "the server failed"),
+    ],
+)
+async def test_only_a_server_that_is_out_of_reach_is_told_so(error, status, says):
+    async def fail(*_):
+        raise error
+
+    router, options = SimpleNamespace(answer=fail), AnswerOptions(find_policy("stream"), 9)
+    with pytest.raises(FaultError, match=says) as raised:
+        await to_its_end(router, SplitPrompt((1,)), options, lambda *_: None, lambda _: None)
+    assert raised.value.fault.status == status
 
 
 def test_a_crash_without_words_is_told_by_its_kind():

@@ -51,6 +51,7 @@ def test_what_is_said_holds():
 
 def test_null_says_nothing():
     assert chat(temperature=None, stop=None, n=None, tools=None, foo=None) == chat()
+    assert chat(stream_options={"include_usage": None}) == chat(stream_options={})
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_every_command_of_the_page_works(workspace, monkeypatch, capsys):
     )
     assert "max-new-tokens  300" in written["outrider config"]
     assert "ann.key" in written["outrider config"]
-    assert "draft llama-moa (moa) is not here yet" in written["outrider doctor"]
+    assert "draft llama-moa in int4 (moa) is not here yet" in written["outrider doctor"]
     (asked,) = (text for line, text in written.items() if line.startswith("outrider run") and "--json" in line)
     result = json.loads(asked)
     assert result["finish_reason"] == "stop" or result["stats"]["tokens"] == 300

@@ -30,8 +30,7 @@ def install(context: typer.Context) -> None:
     source = parsed.get_parameter_source("token")
     if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
         raise MisuseError(
-            "a service sees no variable of this shell, and others may read its file; put the token into a file and "
-            "give --token-file"
+            "others may read the service's file; put the token into a file of its own and give --token-file"
         )
     parsed.meta[CHECK_ONLY] = True
     with parsed:

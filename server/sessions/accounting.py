@@ -109,6 +109,8 @@ class Accounting:
         self.counters.failed[code] = self.counters.failed.get(code, 0) + 1
         session = "" if entry is None else entry.session.id
         tokens = entry.meter.tokens if entry is not None and entry.meter is not None else 0
+        if entry is not None:
+            self._cut_off(entry, entry.meter)
         self._on_event(events.StreamFailed(events.short_id(session), sink.client, code, tokens))
 
     def left(self, entry: SessionEntry, kept_seconds: float = 0.0) -> None:
@@ -118,6 +120,7 @@ class Accounting:
         )
 
     def forgotten(self, entry: SessionEntry) -> None:
+        self._cut_off(entry, entry.meter)
         self._on_event(events.LeaseEnded(events.short_id(entry.session.id), entry.client))
 
     def draining(self, sessions: int) -> None:
@@ -128,8 +131,9 @@ class Accounting:
             return  # it was no answer
         seconds, reason = now - meter.began, finished.reason
         self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
-        # Others say nothing of how long an answer usually is.
-        if meter.tokens and reason is not FinishReason.CANCELLED:
+        if reason is FinishReason.CANCELLED:
+            self._cut_off(entry, meter)
+        elif meter.tokens:  # otherwise it says nothing of how long an answer usually is
             self.retry_after.answer_ended(seconds, meter.tokens)
         self._on_event(
             events.AnswerFinished(
@@ -143,3 +147,9 @@ class Accounting:
                 meter.first_token_seconds,
             )
         )
+
+    def _cut_off(self, entry: SessionEntry, meter: AnswerMeter | None) -> None:
+        """Its answer ends before it is whole, if it has one; one without a token says nothing of how long it would have
+        been."""
+        if meter is not None and meter.tokens:
+            self.retry_after.answer_cut(entry.last_active_s - meter.began, meter.tokens)

@@ -16,13 +16,18 @@ class RetryAfterEstimator:
         self.answer_tokens = 0.0  # of an answer; 0 until one has ended
         self._next_turn = 0.0
 
-    def answer_ended(self, seconds: float, tokens: int) -> None:
+    def answer_ended(self, seconds: float, tokens: float) -> None:
         """An answer has ended, after `seconds` and with `tokens` tokens."""
         if self._answer_seconds is None:
             self._answer_seconds, self.answer_tokens = seconds, float(tokens)
         else:
             self._answer_seconds += _GAIN * (seconds - self._answer_seconds)
             self.answer_tokens += _GAIN * (tokens - self.answer_tokens)
+
+    def answer_cut(self, seconds: float, tokens: float) -> None:
+        """An answer was cut off after `seconds` and `tokens` tokens. Whole, it would have had more of both, so that it
+        may raise the estimates and never lowers them."""
+        self.answer_ended(max(seconds, self.answer_seconds), max(tokens, self.answer_tokens))
 
     @property
     def answer_seconds(self) -> float:

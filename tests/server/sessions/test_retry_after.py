@@ -22,6 +22,17 @@ def test_answers_are_measured_as_they_end_and_a_change_is_followed() -> None:
     assert retry_after.answer_tokens == pytest.approx(20, abs=1)
 
 
+def test_an_answer_that_is_cut_off_raises_both_estimates_and_lowers_none() -> None:
+    unknown = RetryAfterEstimator()
+    unknown.answer_cut(0.5, 100)
+    assert (unknown.answer_seconds, unknown.answer_tokens) == (RetryAfterEstimator().answer_seconds, 100)
+    retry_after = measured(seconds=8.0, tokens=100)
+    retry_after.answer_cut(1.0, 500)
+    assert (retry_after.answer_seconds, retry_after.answer_tokens) == (8.0, pytest.approx(150))
+    retry_after.answer_cut(80.0, 1)
+    assert (retry_after.answer_seconds, retry_after.answer_tokens) == (pytest.approx(17.0), pytest.approx(150))
+
+
 def test_with_four_at_work_a_place_is_free_in_a_quarter_of_an_answer() -> None:
     assert measured().retry_after_s(4, now=100.0) == pytest.approx(2.0)
 

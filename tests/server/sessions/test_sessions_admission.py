@@ -1,11 +1,13 @@
 """Admission: what does not fit is refused at once with a time to retry, and the sessions that were admitted lose
 nothing."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from common.protocol.errors import PeerError
 from common.protocol.messages import PROTOCOL_VERSION, Constraint, Extend, FailureCode, Open, Settings
 from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.quotas import Allowance, Quotas
@@ -319,6 +321,34 @@ def test_what_is_no_whole_answer_says_nothing_of_how_long_answers_are() -> None:
     assert asking(sessions, "running", length=40).failed is None
     assert asking(sessions, "fits", Settings(max_new_tokens=10), length=20).failed is None
     assert asking(sessions, "long", length=5).failed is not None
+
+
+def cancels(timed: TimedSessions, client: Client) -> None:
+    client.say(client.session.cancel(), timed.now)
+    timed.go_on(0.1, client)
+
+
+def goes_away_for_good(timed: TimedSessions, client: Client) -> None:
+    timed.leaves(client)
+    timed.now += 61.0
+    timed.go_on(0.1)
+
+
+def breaks_the_protocol(timed: TimedSessions, client: Client) -> None:
+    timed.sessions.fail(client, PeerError("the client breaks the protocol"))
+
+
+@pytest.mark.parametrize("cut_off", [cancels, goes_away_for_good, breaks_the_protocol])
+def test_answers_that_are_cut_off_still_have_room_kept_for_others_like_them(
+    cut_off: Callable[[TimedSessions, Client], None],
+) -> None:
+    timed = TimedSessions(capacity=300)
+    stopped = timed.asks("stopped", 20, LONG)
+    while len(stopped.session.answer) < 100:
+        timed.go_on(0.3, stopped)
+    cut_off(timed, stopped)
+    admitted = [each.failed is None for each in (timed.asks("r" * number, 40, LONG) for number in range(1, 5))]
+    assert admitted == [True, True, False, False]
 
 
 def constrained(client: Client) -> Extend:

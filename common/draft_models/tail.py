@@ -40,8 +40,6 @@ _LAST_COUNTED = "moe_layer_end_index"
 _NUMBERED = ("mlp_only_layers", "moe_layers")
 """What configurations call lists of layers' numbers. Of other lists about layers, each entry is of one layer."""
 _SPARSE_STEP = "decoder_sparse_step"
-_INTERVAL = "moe_layer_interval"
-"""What configurations call every how many layers one has experts, where they cannot say it of single layers."""
 _DIFFERING = "per_layer_config"
 """What configurations call what differs by layer, under the layer's number."""
 _BESIDE_HIDDEN_STATES = ("hidden_size_per_layer_input", "num_kv_shared_layers")
@@ -55,16 +53,9 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     Raises CheckpointError where the target has fewer layers, or cannot be read, or where those would compute something
     else alone.
     """
-    config = read_json(target / CONFIG)
-    parsed = load_config(target)
-    total = int(parsed.num_hidden_layers)
-    if not 0 <= layers <= total:
-        raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer")
-    check_has_tail(parsed, target)
-    end, kept = _end_of(config, parsed, layers), range(total - layers, total)
-    if layers:
-        check_same_layers(target, type(parsed), config, end)
-    if not method_of(config):
+    total, end = _checked_end(target, layers)
+    kept = range(total - layers, total)
+    if not method_of(end):
         _write_end(target, end, kept, out)
         return
     with TemporaryDirectory() as folder:
@@ -74,11 +65,16 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
         try:
             # Experts are told by no outputs of theirs, so that transformers has to unpack them.
             expanded = has_fused_experts(load_config(Path(folder)))
-            tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(config), expanded=expanded))
+            tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(end), expanded=expanded))
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(folder, str(target))) from error
     plain = {key: value for key, value in end.items() if key != QUANTISATION}
     _save(out, tensors, {"format": "pt"}, plain)
+
+
+def check_last_layers(target: Path, layers: int) -> None:
+    """Raises CheckpointError where the target's configuration tells that `write_tail` would."""
+    _checked_end(target, layers)
 
 
 def check_has_tail(config: PreTrainedConfig, target: Path) -> None:
@@ -89,12 +85,19 @@ def check_has_tail(config: PreTrainedConfig, target: Path) -> None:
             f"the layers of the target in {target} read more than hidden states ({reads}), so that no draft model can "
             "run its last ones; draft by a model of its own (independent) or by lookup"
         )
-    interval = getattr(config, _INTERVAL, None) or 1
-    if interval > 1:
-        raise CheckpointError(
-            f"the target in {target} has experts in one of every {interval} layers ({_INTERVAL}), which cannot be said "
-            "of its last layers alone; draft by a model of its own (independent) or by lookup"
-        )
+
+
+def _checked_end(target: Path, layers: int) -> tuple[int, dict[str, Any]]:
+    """How many layers the target has, and config.json of its last ones. Raises CheckpointError as `write_tail` does."""
+    config, parsed = read_json(target / CONFIG), load_config(target)
+    total = int(parsed.num_hidden_layers)
+    if not 0 <= layers <= total:
+        raise CheckpointError(f"the target has {total} layers, so its last {layers} cannot be taken; choose fewer")
+    check_has_tail(parsed, target)
+    end = _end_of(config, parsed, layers)
+    if layers:
+        check_same_layers(target, type(parsed), config, end)
+    return total, end
 
 
 def _write_end(target: Path, end: dict[str, Any], kept: range, out: Path) -> None:

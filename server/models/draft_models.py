@@ -13,6 +13,7 @@ from typing import Protocol, cast
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS, DraftKind
 from common.draft_models.directory import DraftFacts, check_fingerprint, check_sizes
 from common.draft_models.exporters import KeyValueExporter, StateExporter, load_exporter, taps_of
+from common.draft_models.tail import check_last_layers
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
@@ -48,11 +49,12 @@ def network_of(kind: DraftKind) -> NetworkModule:
 
 
 def read_draft_model(name: str, kind: DraftKind, directory: Path, target: Path, fingerprint: str) -> DraftModel:
-    """A draft that runs on the target's tail. Raises CheckpointError for one of another target or of sizes that do not
-    fit."""
+    """A draft that runs on the target's tail. Raises CheckpointError for one of another target, of sizes that do not
+    fit, or for which the target has no tail."""
     check_fingerprint(directory, fingerprint)
     facts = network_of(kind).read_facts(directory)
     check_sizes(directory, facts, load_config(target))
+    check_last_layers(target, max(facts.depths))
     return DraftModel(name, kind, directory, facts.depths)
 
 

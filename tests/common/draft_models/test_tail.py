@@ -21,6 +21,7 @@ from tests.families import FAMILIES, make_checkpoint
 from tests.other_families import ERNIE_MOE, GEMMA_4
 from tests.quantised import make_fp8, make_int4
 
+EVERY_OTHER = replace(ERNIE_MOE, options={**ERNIE_MOE.options, "moe_layer_interval": 2})
 TOKENS = torch.tensor([[11, 45, 7, 201, 99, 45, 7, 3, 8, 120, 11, 45, 7, 201, 99, 45, 7, 3, 8, 120]])
 
 
@@ -120,10 +121,16 @@ def test_a_tail_has_its_experts_in_the_layers_that_had_them(first, last, tmp_pat
     assert furthest_logits(target, tmp_path / "tail", 2) < 1e-4
 
 
-def test_a_target_with_experts_in_every_other_layer_makes_no_tail(tmp_path):
-    options = {**ERNIE_MOE.options, "moe_layer_interval": 2}
-    target = make_family_checkpoint(tmp_path / "target", replace(ERNIE_MOE, options=options))
-    with pytest.raises(CheckpointError, match=r"has experts in one of every 2 layers \(moe_layer_interval\), which"):
+@pytest.mark.parametrize("layers", [0, 2])
+def test_experts_in_every_other_layer_stay_where_they_are_in_as_many_layers_or_none(layers, tmp_path):
+    target = make_family_checkpoint(tmp_path / "target", EVERY_OTHER)
+    write_tail(target, layers, tmp_path / "tail")
+    assert furthest_logits(target, tmp_path / "tail", layers) < 1e-4
+
+
+def test_where_experts_would_be_in_other_layers_there_is_no_tail(tmp_path):
+    target = make_family_checkpoint(tmp_path / "target", EVERY_OTHER)
+    with pytest.raises(CheckpointError, match=r"on which their mlp.* depends"):
         write_tail(target, 1, tmp_path / "tail")
     assert not (tmp_path / "tail").exists()
 

@@ -96,12 +96,20 @@ def test_a_tail_is_written_once_and_whole(target: Path, tmp_path: Path, monkeypa
     assert list((cache / "tails").iterdir()) == [kept]
 
 
+def test_a_tail_that_an_older_release_kept_is_written_anew(target: Path, tmp_path: Path) -> None:
+    older = tmp_path / "tails" / "f-1"
+    older.mkdir(parents=True)
+    kept = keep_tail(target, "f", 1, tmp_path)
+    assert kept != older
+    assert len(load_tail(kept, 1, "cpu", "float64").model.layers) == 1
+
+
 def test_one_that_comes_second_takes_what_is_there(
     target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overtaken(_: Path, layers: int, out: Path) -> None:
+    def overtaken(_target: Path, _layers: int, out: Path) -> None:
         (out / "config.json").write_text("mine")
-        first = out.parent / f"f-{layers}"
+        first = out.parent / out.name.partition(".")[0]
         first.mkdir()
         (first / "config.json").write_text("theirs")
 

@@ -50,7 +50,9 @@ class WaitingLine:
         waiting = self._waiting.get(who)
         if waiting is not None:
             waiting.tokens, waiting.ends, waiting.has_returned = tokens, now + wait_s + _GRACE_S, True
-            waiting.holds_up = holds_up
+            if waiting.holds_up != holds_up:
+                self._end_hold(waiting, now)
+                waiting.holds_up, waiting.hold_s = holds_up, 0.0
         elif len(self._waiting) < _MAX_WAITING:
             self._waiting[who] = _Waiting(tokens, now + wait_s + _GRACE_S, has_returned=False, holds_up=holds_up)
 
@@ -66,7 +68,7 @@ class WaitingLine:
         """Tokens that the request `who`, a prompt of `client`, must leave free for the oldest that came back in time.
         One that asks once and stays away holds up nobody. Answers usually take `answer_s`.
 
-        After a hold in vain, nobody holds up the same ones for as long as the next hold will last.
+        After a hold in vain, nobody holds up the same ones for twice as long as it lasted, up to the bound.
         """
         self._remove(now)
         first_s = min(_MAX_HOLD_S, max(_MIN_HOLD_S, _ANSWERS_OF_A_HOLD * answer_s))
@@ -81,12 +83,21 @@ class WaitingLine:
                 waiting.holds_until = now + waiting.hold_s
             if now < waiting.holds_until:
                 return waiting.tokens
-            waiting.holds_until, self._rests_until[held] = None, now + _next_hold_s(waiting.hold_s)
+            self._end_hold(waiting, now)
         return 0.0
+
+    def _end_hold(self, waiting: _Waiting, now: float) -> None:
+        """Its hold was in vain, if it has one: its time is up, it was given up, or it would now hold up others."""
+        if waiting.holds_until is None:
+            return
+        waiting.hold_s -= max(0.0, waiting.holds_until - now)
+        rests_until = now + _next_hold_s(waiting.hold_s)
+        self._rests_until[waiting.holds_up] = max(rests_until, self._rests_until.get(waiting.holds_up, -math.inf))
+        waiting.holds_until = None
 
     def _remove(self, now: float) -> None:
         for who in [who for who, waiting in self._waiting.items() if waiting.ends < now]:
-            del self._waiting[who]
+            self._end_hold(self._waiting.pop(who), now)
 
 
 def _next_hold_s(hold_s: float) -> float:

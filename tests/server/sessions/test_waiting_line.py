@@ -67,6 +67,39 @@ def test_who_cannot_be_served_holds_up_others_half_of_the_time_at_most_under_wha
     assert len(line) > 0
 
 
+def test_who_holds_up_now_all_and_now_its_own_client_does_so_half_of_the_time_at_most() -> None:
+    line, held = WaitingLine(), 0
+    for second in range(2000):
+        now = float(second)
+        # For one second in twenty, the length of a first hold, its own client's answers keep it out.
+        line.refused("long", 300, 1.0, now, holds_up="eve" if second % 20 == 0 else None)
+        line.reserved("another", now, ANSWER_S, "eve")
+        held += line.reserved("short", now, ANSWER_S, "alice") > 0
+    assert 0 < held <= 1000
+
+
+def test_those_who_give_up_one_after_another_hold_up_others_half_of_the_time_at_most() -> None:
+    line, held = WaitingLine(), 0
+    for second in range(300):
+        now = float(second)
+        for name in range(second // 10, second // 10 + 3):
+            line.refused(name, 300, 1.0, now)
+        held += line.reserved("short", now, ANSWER_S, "alice") > 0
+    assert 0 < held <= 150
+
+
+def test_a_long_hold_of_its_own_client_makes_none_of_others_longer() -> None:
+    line = WaitingLine()
+    for second in range(1000):
+        line.refused("long", 300, 1.0, float(second), holds_up="eve")
+        line.reserved("short", float(second), ANSWER_S, "eve")
+    held = 0
+    for second in range(1000, 1100):
+        line.refused("long", 300, 1.0, float(second))
+        held += line.reserved("short", float(second), ANSWER_S, "alice") > 0
+    assert held == 20 + 40, "with a rest of 40 s between both"
+
+
 def test_a_first_hold_lasts_as_long_as_answers_do_and_never_beyond_a_minute() -> None:
     for answer_s, held_s in ((0.0, 5), (10.0, 20), (1000.0, 60)):
         line = WaitingLine()

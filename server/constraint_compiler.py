@@ -5,14 +5,14 @@ An asyncio shell. It may not know what compiling is, nor streams or sessions.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 AT_ONCE = 2
 
-_Compiled = TypeVar("_Compiled")
+Compile = Callable[[Callable[[], object]], Awaitable[object]]
 
 
 class ConstraintCompiler:
@@ -21,14 +21,26 @@ class ConstraintCompiler:
         self._threads = ThreadPoolExecutor(AT_ONCE, "constraint")
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def compile(self, caller: str, work: Callable[[], _Compiled]) -> _Compiled:
-        """What `work` returns or raises, in a thread and in the caller's turn. The turn lasts until the work is done,
-        even if nobody waits for it any more."""
+    @asynccontextmanager
+    async def turn_of(self, caller: str) -> AsyncGenerator[Compile]:
+        """The caller's turn, with what does one piece of work in a thread. It lasts until that is done, even if nobody
+        waits for it any more."""
         turn = self._turns.setdefault(caller, asyncio.Lock())
         await turn.acquire()
-        done = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        done.add_done_callback(lambda _: turn.release())
-        return await asyncio.shield(done)
+        done: asyncio.Future[object] | None = None
+
+        async def compile_(work: Callable[[], object]) -> object:
+            nonlocal done
+            done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+            return await asyncio.shield(done)
+
+        try:
+            yield compile_
+        finally:
+            if done is None or done.done():
+                turn.release()
+            else:
+                done.add_done_callback(lambda _: turn.release())
 
 
 def machine_of(peer: str) -> str:

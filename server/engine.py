@@ -101,6 +101,10 @@ class Engine:
         self.sessions.receive(sink, message, self._clock())
         self._wake()
 
+    def is_to_prepare(self, sink: MessageSink, message: Open | Extend) -> bool:
+        """As sessions have it."""
+        return self.sessions.is_to_prepare(sink, message, self._clock())
+
     def preparing(self, sink: MessageSink, message: Open | Extend) -> AbstractContextManager[bool]:
         """As sessions have it, for work that a request needs before it is received."""
         return self.sessions.preparing(sink, message, self._clock())

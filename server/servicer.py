@@ -125,12 +125,18 @@ class Servicer(OutriderService):
         """Receives a request whose constraint was compiled before: its session would compile it while passes wait.
         Raises PeerError."""
         check_settings(message.settings)
-        work = partial(stream.engine.sessions.terms.constrain, message.settings.constraint)
-        with stream.engine.preparing(stream.outgoing, message) as is_of_use:
-            # Kept until its session has it.
-            compiled = await self._compiler.compile(stream.caller, work) if is_of_use else None
-            stream.engine.receive_prepared(stream.outgoing, message)
-            del compiled
+        engine, outgoing = stream.engine, stream.outgoing
+        if not engine.is_to_prepare(outgoing, message):
+            engine.receive_prepared(outgoing, message)
+            return
+        work = partial(engine.sessions.terms.constrain, message.settings.constraint)
+        # While it waited for its turn, its client's other requests may have used up the quota.
+        async with self._compiler.turn_of(stream.caller) as compile_:
+            with engine.preparing(outgoing, message) as is_of_use:
+                # Kept until its session has it.
+                compiled = await compile_(work) if is_of_use else None
+                engine.receive_prepared(outgoing, message)
+                del compiled
 
     def _engine_of(self, fingerprint: str) -> Engine:
         """The default target's for a fingerprint of none, which its sessions refuse."""

@@ -23,6 +23,10 @@ _YIELDS_AFTER_S = 0.25
 """How long an answer may wait for its client before it can be evicted for others: about a round trip and a round of
 drafting on a slow link."""
 
+_PREPARING_S = 10.0
+"""How long a prompt keeps its age while its constraint waits for its turn and is compiled, which takes at most 2 s of a
+processor."""
+
 _RETURNING = 2
 """Answers that come back after a lost link are accepted up to this many times the usual limit."""
 
@@ -90,7 +94,7 @@ class Admission:
     ) -> Iterator[list[SessionEntry]]:
         """The sessions to evict for an answer to that prompt, beside those that are `running`; most often none. Where
         it is refused within this context, for whatever else it needs, the prompt keeps its age; otherwise its wait is
-        over if the answer `begins`.
+        over if the answer `begins`, and it keeps its age for a while if it first has to be prepared.
 
         Raises AdmissionRefusedError where there is no room, and where the client's quota is used up: unless this is no
         new request, for a running answer is not cut for a quota.
@@ -106,6 +110,8 @@ class Admission:
             raise
         if begins:
             self._line.served(who)
+        else:
+            self._line.keep(who, _PREPARING_S, now)
 
     def _evicted_for_answer(
         self,

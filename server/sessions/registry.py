@@ -76,31 +76,39 @@ class SessionRegistry:
 
     # Sessions that come.
 
-    @contextmanager
-    def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> Iterator[bool]:
-        """Costly work that a request with a constraint needs before it is received, and receiving it; whether that work
-        is of use. Raises PeerError where the request cannot be served now, whatever its constraint is. One that fails
-        within this context counts as a request, so that a quota bounds the work."""
+    def is_to_prepare(self, sink: MessageSink, message: Open | Extend, now: float) -> bool:
+        """Whether the costly work that a request with a constraint needs before it is received is of use now. Raises
+        PeerError where the request cannot be served now, whatever its constraint is."""
         entry = self._by_sink.get(sink)
         is_repeat = entry is not None and isinstance(message, Extend) and message.turn <= entry.session.turn
-        if is_repeat or (entry is None) != isinstance(message, Open):  # which breaks the protocol
-            yield False
-            return
+        breaks_protocol = (entry is None) != isinstance(message, Open)
+        if sink.ended or is_repeat or breaks_protocol:
+            return False
         try:
             self._check_unconstrained(sink, message, now)
         except AdmissionRefusedError as error:
             session = message.session if isinstance(message, Open) else self._by_sink[sink].session.id
             self._accounting.refused(session, sink.client, error)
             raise
+        return True
+
+    @contextmanager
+    def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> Iterator[bool]:
+        """The work before a request is received, and receiving it, for one request of a client at a time; whether that
+        work is of use, and errors, as `is_to_prepare` has them. What fails within this context counts as a request, so
+        that a quota bounds the work, but for an answer that goes on."""
+        if not self.is_to_prepare(sink, message, now):
+            yield False
+            return
+        is_request = not isinstance(message, Open) or self._resumed(sink.client, message) is None
+        has_failed = True
         try:
             yield True
-        except AdmissionRefusedError:
-            raise
-        except BaseException:
-            self._quotas.requested(sink.client, now)
-            raise
-        if sink.ended:  # another stream may have taken its session over, and then nothing was received
-            self._quotas.requested(sink.client, now)
+            # Another stream may have taken its session over, and then nothing was received.
+            has_failed = sink.ended
+        finally:
+            if has_failed and is_request:
+                self._quotas.requested(sink.client, now)
 
     def _check_not_draining(self) -> None:
         if self.is_draining:
@@ -115,10 +123,10 @@ class SessionRegistry:
         if isinstance(message, Open):
             self._check_not_draining()
             check_open(replace(message, settings=settings), self._terms)
-            key = sink.client, message.session
-            entry = self._entries.get(key) or self.leases.find(key)
-            if entry is not None and entry.session.resumes(message):
+            if self._resumed(sink.client, message) is not None:
                 return
+            key = sink.client, message.session
+            entry = self._held(key)
             is_request = entry is not None or not self.lost_answers.is_resumed(key, message, now)
             prompt = message.tokens
         else:
@@ -131,6 +139,14 @@ class SessionRegistry:
         ) as evicted:
             if entry is None or not self.is_connected(entry):
                 self._session_to_evict(sink.client, evicted, now)
+
+    def _held(self, key: SessionKey) -> SessionEntry | None:
+        return self._entries.get(key) or self.leases.find(key)
+
+    def _resumed(self, client: str, opened: Open) -> SessionEntry | None:
+        """The session here whose answer goes on with this Open."""
+        entry = self._held((client, opened.session))
+        return entry if entry is not None and entry.session.resumes(opened) else None
 
     def open(self, sink: MessageSink, opened: Open, last_pass: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass

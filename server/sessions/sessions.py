@@ -55,7 +55,7 @@ class Sessions:
         self._accounting = Accounting(quotas, on_event)
         self._prefixes = SharedPrefixes(self._pool, share_prefixes, self.counters)
         self._registry = SessionRegistry(terms, limits, capacity, self._prefixes, quotas, self._accounting, peers)
-        self.preparing = self._registry.preparing
+        self.is_to_prepare, self.preparing = self._registry.is_to_prepare, self._registry.preparing
         self._reclaim = SlotReclaim(self._pool, self._prefixes.cache, self._registry, limits.pass_tokens, self._preempt)
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()

@@ -57,7 +57,7 @@ class WaitingLine:
             self._waiting[who] = _Waiting(tokens, now + wait_s + _GRACE_S, has_returned=False, holds_up=holds_up)
 
     def keep(self, who: Hashable, wait_s: float, now: float) -> None:
-        """A client was refused for another reason, to come back after `wait_s`: if it is in line, it keeps its age."""
+        """A client has to come back after `wait_s` for another reason: if it is in line, it keeps its age."""
         if (waiting := self._waiting.get(who)) is not None:
             waiting.ends = now + wait_s + _GRACE_S
 

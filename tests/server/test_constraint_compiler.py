@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -22,6 +23,11 @@ class Work:
         return name
 
 
+async def compiled(compiler: ConstraintCompiler, caller: str, work: Callable[[], object]) -> object:
+    async with compiler.turn_of(caller) as compile_:
+        return await compile_(work)
+
+
 async def settled() -> None:
     for _ in range(20):
         await asyncio.sleep(0.005)
@@ -30,7 +36,7 @@ async def settled() -> None:
 async def test_each_caller_has_one_at_a_time_and_others_do_not_wait_behind_it() -> None:
     work, compiler = Work(), ConstraintCompiler()
     compiling = [
-        asyncio.create_task(compiler.compile(caller, lambda name=name: work.of(name)))
+        asyncio.create_task(compiled(compiler, caller, lambda name=name: work.of(name)))
         for caller, name in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("c", "c1"))
     ]
     await settled()
@@ -43,12 +49,12 @@ async def test_each_caller_has_one_at_a_time_and_others_do_not_wait_behind_it() 
 
 async def test_whoever_goes_away_keeps_its_turn_until_its_work_is_done() -> None:
     work, compiler = Work(), ConstraintCompiler()
-    gone = asyncio.create_task(compiler.compile("a", lambda: work.of("gone")))
+    gone = asyncio.create_task(compiled(compiler, "a", lambda: work.of("gone")))
     await settled()
     gone.cancel()
     with suppress(asyncio.CancelledError):
         await gone
-    later = asyncio.create_task(compiler.compile("a", lambda: work.of("later")))
+    later = asyncio.create_task(compiled(compiler, "a", lambda: work.of("later")))
     await settled()
     assert work.begun == ["gone"]
     work.goes_on.set()
@@ -58,7 +64,7 @@ async def test_whoever_goes_away_keeps_its_turn_until_its_work_is_done() -> None
 async def test_other_work_has_its_threads_while_all_compile() -> None:
     """Files of bundles are read in asyncio's own threads, and ranks are told in them that this one lives."""
     work, compiler = Work(), ConstraintCompiler()
-    compiling = [asyncio.create_task(compiler.compile(str(each), lambda: work.of(""))) for each in range(64)]
+    compiling = [asyncio.create_task(compiled(compiler, str(each), lambda: work.of(""))) for each in range(64)]
     await settled()
     async with asyncio.timeout(10):
         assert await asyncio.to_thread(lambda: "read") == "read"
@@ -74,7 +80,7 @@ async def test_what_is_raised_reaches_its_caller_and_ends_its_turn() -> None:
 
     for _ in range(2):
         with pytest.raises(ValueError, match="cannot be compiled"):
-            await compiler.compile("a", fail)
+            await compiled(compiler, "a", fail)
 
 
 @pytest.mark.parametrize(

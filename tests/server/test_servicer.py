@@ -228,6 +228,38 @@ async def test_a_request_that_fails_although_its_constraint_was_compiled_uses_th
     assert len(compiling.compiled) == 3
 
 
+async def test_requests_at_the_same_time_use_the_quota_up_before_more_is_compiled() -> None:
+    compiling = Compiling()
+    servicer = make_servicer(constrain=compiling, quotas=few(2))
+
+    async def first_message(number: int) -> str:
+        opened = opening(Constraint("regex", "a" * number), f"the session number {number}")
+        async with servicer.generate(opened, (), PEER) as stream:
+            return type(await anext(aiter(stream))).__name__
+
+    told = await asyncio.gather(*map(first_message, range(1, 7)))
+    assert sorted(told) == ["Failed"] * 4 + ["Opened"] * 2
+    assert len(compiling.compiled) == 2
+
+
+async def test_a_client_that_goes_away_before_its_constraint_is_compiled_has_asked_for_nothing() -> None:
+    goes_on = threading.Event()
+
+    def constrain(constraint: Constraint | None) -> None:
+        if constraint is not None and threading.current_thread() is not threading.main_thread():
+            assert goes_on.wait(30)
+
+    servicer = make_servicer(constrain=constrain, quotas=few(2))
+    a = Constraint("regex", "a")
+    async with servicer.generate(opening(a, "the first session"), (), PEER) as first:
+        async with servicer.generate(opening(a, "the second session"), (), PEER):
+            await asyncio.sleep(0.01)
+        goes_on.set()
+        assert isinstance(await anext(aiter(first)), Opened)
+    async with servicer.generate(opening(a, "the third session"), (), PEER) as third:
+        assert isinstance(await anext(aiter(third)), Opened)
+
+
 EXTENDED = Extend(1, 2, (3,), Settings(5, constraint=Constraint("regex", "b")))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import PROTOCOL_VERSION, Constraint, Extend, FailureCode, Open, Settings
-from server.refusal import AdmissionRefusedError, RefusalReason
+from common.protocol.messages import PROTOCOL_VERSION, FailureCode, Open, Settings
+from server.refusal import RefusalReason
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
-from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of, renewed
+from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of
 from tests.server.fake_target import FakeTarget, decode
 from tests.server.sessions.test_sessions_eviction_running import TimedSessions
 
@@ -349,37 +349,3 @@ def test_answers_that_are_cut_off_still_have_room_kept_for_others_like_them(
     cut_off(timed, stopped)
     admitted = [each.failed is None for each in (timed.asks("r" * number, 40, LONG) for number in range(1, 5))]
     assert admitted == [True, True, False, False]
-
-
-def constrained(client: Client) -> Extend:
-    """The question after its answer."""
-    return Extend(1, client.session.tree.frontier, (7,), Settings(5, constraint=Constraint("regex", "a")))
-
-
-def test_a_question_that_is_refused_before_its_constraint_is_compiled_is_leased_from_then_on() -> None:
-    timed = TimedSessions(quotas={"bob": Allowance(requests_per_minute=1)}, lease_seconds=60.0)
-    bob = timed.asks("bob", 3, SHORT, client="bob")
-    timed.go_on(1.0, bob)
-    timed.now = 50.0
-    with (
-        pytest.raises(AdmissionRefusedError) as refused,
-        timed.sessions.preparing(bob, constrained(bob), timed.now),
-    ):
-        pass
-    timed.sessions.fail(bob, refused.value)
-    assert (timed.sessions.away, timed.sessions.next_due()) == (1, 110.0)
-    assert reasons(timed.sessions) == {RefusalReason.QUOTA_REQUESTS: 1}
-
-
-def test_a_request_whose_stream_ends_while_its_constraint_is_compiled_counts() -> None:
-    timed = TimedSessions(quotas={"bob": Allowance(requests_per_minute=2)})
-    bob = timed.asks("bob", 3, SHORT, client="bob")
-    timed.go_on(1.0, bob)
-    resumed = Open(PROTOCOL_VERSION, TERMS.fingerprint, bob.session.id, 0, tuple(bob.session.tree.tokens), 3, SHORT)
-    with timed.sessions.preparing(bob, constrained(bob), timed.now) as is_of_use:
-        assert is_of_use
-        renewed(bob).say(resumed, timed.now)
-        assert bob.ended
-    asked = timed.asks("another", 3, SHORT, client="bob")
-    assert asked.failed is not None
-    assert asked.failed.code is FailureCode.QUOTA

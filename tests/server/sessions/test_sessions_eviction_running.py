@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import Extend, FailureCode, Settings, StateRequest
+from common.protocol.terms import Terms
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
 from tests.server.clients_of_sessions import SERVING_LIMITS, TERMS, Client, answer, one_pass, prompt_of, renewed
@@ -20,9 +21,15 @@ LONG, SHORT = Settings(max_new_tokens=300), Settings(max_new_tokens=20)
 class TimedSessions:
     """Clients and passes on one clock."""
 
-    def __init__(self, capacity: int = 4000, quotas: dict[str, Allowance] | None = None, **bounds: Any):
+    def __init__(
+        self,
+        capacity: int = 4000,
+        quotas: dict[str, Allowance] | None = None,
+        terms: Terms = ENDLESS,
+        **bounds: Any,
+    ):
         bounds = {"lease_seconds": 60.0} | bounds
-        self.sessions = Sessions(ENDLESS, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}))
+        self.sessions = Sessions(terms, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}))
         self.fake_target, self.now = FakeTarget(), 0.0
 
     def asks(self, name: str, length: int, settings: Settings, client: str = "") -> Client:

@@ -370,6 +370,7 @@ class Sessions:
         if entry.sink.ended:
             # The client does not read. Waiting messages were dropped, so the answer cannot go on.
             self._accounting.failed(entry.sink, entry, FailureCode.OVERLOADED)
+            self._registry.lost_answers.add(entry)
             self._registry.drop(entry)
         else:
             self._end_stream_if_over(entry, now)

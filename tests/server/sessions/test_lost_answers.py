@@ -89,6 +89,15 @@ def test_nor_is_it_where_the_cache_was_full() -> None:
     assert timed.comes_back(bob).failed is None
 
 
+def test_nor_is_it_where_the_client_did_not_read_in_time() -> None:
+    timed, bob = used_up()
+    bob.end()
+    timed.go_on(0.1)
+    assert len(timed.sessions) == timed.sessions.away == 0
+    bob.session.lost()
+    assert timed.comes_back(bob).failed is None
+
+
 def test_its_constraint_may_be_compiled_again() -> None:
     timed, bob = used_up(max_sessions=1)
     evicted(timed, bob)

@@ -46,8 +46,11 @@ class TargetOptions:
 
     @property
     def numerics(self) -> str:
-        """In what passes are computed, on which answers depend as on the weights."""
-        return f"{self.dtype} {self.quantise}".rstrip()
+        """In what passes are computed, on which answers depend as on the weights; and how, where that is asked to be
+        otherwise than usual in that dtype."""
+        is_usual = self.batch_invariant in (None, self.dtype.endswith("16"))
+        passes = "" if is_usual else "batch-invariant" if self.batch_invariant else "fast"
+        return " ".join(filter(None, (self.dtype, self.quantise, passes)))
 
 
 @dataclass(frozen=True, slots=True)

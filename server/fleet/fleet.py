@@ -21,6 +21,9 @@ _log = logging.getLogger(__name__)
 INTERVAL_S = 0.5
 """From one exchange to the next: so long a client may use its quota on several replicas before they know."""
 
+EXPIRY_S = 5.0
+"""A replica that has not been heard of for so long is no longer listed."""
+
 
 class StoreError(OutriderError):
     """The store cannot be reached, or holds what is not ours."""
@@ -76,14 +79,22 @@ class Fleet:
     async def join(self) -> None:
         """Raises MisuseError if another replica has another target or draft models than this one, or serves it
         otherwise."""
-        for other in await self._exchange():
-            if differs := self._own.difference(other):
+        until = self._clock() + EXPIRY_S
+        while stranger := self._stranger(await self._exchange()):
+            # At this address it may be what was killed there, whose record the store has not forgotten yet.
+            if stranger.address != self._own.address or self._clock() >= until:
                 await self.leave()
                 raise MisuseError(
-                    f"{self._own.address} is no replica of {other.address}, which is in the same fleet: {differs}; "
-                    "give both the same --target, --draft, --cache-tokens, --dtype and --quantize, or another database "
-                    "of the store"
+                    f"{self._own.address} is no replica of {stranger.address}, which is in the same fleet: "
+                    f"{self._own.difference(stranger)}; give both the same --target, --draft, --cache-tokens, --dtype, "
+                    "--quantize and --batch-invariant or --fast, or another database of the store"
                 )
+            await asyncio.sleep(INTERVAL_S)
+
+    def _stranger(self, others: Sequence[Member]) -> Member | None:
+        """One that is no replica of this one, at another address if there is any."""
+        strangers = [each for each in others if self._own.difference(each)]
+        return min(strangers, key=lambda each: each.address == self._own.address, default=None)
 
     async def run(self) -> None:
         """Exchanges until it is cancelled."""

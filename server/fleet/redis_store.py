@@ -15,13 +15,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from common.protocol.errors import MisuseError
-from server.fleet.fleet import Exchanged, StoreError
+from server.fleet.fleet import EXPIRY_S, Exchanged, StoreError
 from server.sessions.quotas import BucketUse
 
 TIMEOUT_S = 1.0
-EXPIRY_S = 5.0
-"""A replica that has not been heard of for so long is no longer listed."""
-
 FORGET_S = 120.0
 """After so long it is forgotten too what of its use was counted. Of what it could not hand in for longer, only a
 minute's worth counts anyway."""

@@ -65,6 +65,19 @@ def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> Non
         FleetFlags(store, "gpu.example.org:0").options(here)
 
 
-def test_what_passes_are_computed_in_is_told_in_one_word_or_two() -> None:
-    told = [TargetOptions((), (), "cpu", "bfloat16", 0, quantise).numerics for quantise in ("", "int8")]
-    assert told == ["bfloat16", "bfloat16 int8"]
+@pytest.mark.parametrize(
+    ("dtype", "quantise", "batch_invariant", "told"),
+    [
+        ("bfloat16", "", None, "bfloat16"),
+        ("bfloat16", "", True, "bfloat16"),
+        ("bfloat16", "int8", None, "bfloat16 int8"),
+        ("float16", "int8", False, "float16 int8 fast"),
+        ("float32", "", None, "float32"),
+        ("float32", "", False, "float32"),
+        ("float32", "", True, "float32 batch-invariant"),
+    ],
+)
+def test_what_passes_are_computed_in_and_how_is_told_in_few_words(
+    dtype: str, quantise: str, batch_invariant: bool | None, told: str
+) -> None:
+    assert TargetOptions((), (), "cpu", dtype, 0, quantise, batch_invariant).numerics == told

@@ -69,6 +69,34 @@ async def test_a_replica_with_another_target_does_not_begin_and_is_named(store) 
     assert list(store.records) == ["1"]
 
 
+OTHERWISE = replace(FIRST, targets=(replace(TARGET, numerics="float64"),))
+
+
+async def test_what_was_killed_at_its_own_address_is_waited_for_until_the_store_forgets_it(store, monkeypatch) -> None:
+    monkeypatch.setattr(fleet, "INTERVAL_S", 0.0)
+    for forgets in (True, False):
+        restarted = Replica(store, 2)
+        store.records["killed"] = replace(OTHERWISE, address=Address("10.0.0.1", 7072)).record()
+        joining = asyncio.create_task(restarted.fleet.join())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not joining.done()
+        if forgets:
+            del store.records["killed"]
+            await joining
+        else:
+            restarted.now += fleet.EXPIRY_S
+            with pytest.raises(MisuseError, match=r"10\.0\.0\.1:7072 is no replica of 10\.0\.0\.1:7072"):
+                await joining
+
+
+async def test_nobody_waits_for_a_stranger_at_another_address(store) -> None:
+    store.records["killed"] = replace(OTHERWISE, address=Address("10.0.0.1", 7072)).record()
+    store.records["1"] = replace(OTHERWISE, address=Address("10.0.0.1", 7071)).record()
+    with pytest.raises(MisuseError, match=r"10\.0\.0\.1:7072 is no replica of 10\.0\.0\.1:7071"):
+        await asyncio.wait_for(Replica(store, 2).fleet.join(), 0.1)
+
+
 async def test_a_quota_is_one_for_all_replicas(store) -> None:
     first, second = Replica(store, 1), Replica(store, 2)
     assert first.asks(6) == 6

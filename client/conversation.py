@@ -330,9 +330,9 @@ class Conversation:
 
     async def _draft_level(self, drafter: PacedDrafter, step: Step, record: AnswerRecord) -> None:
         is_first = self._levels == record.levels_before
-        began, tree = self._clock(), self._loop.session.tree
+        began, tree, bounds = self._clock(), self._loop.session.tree, step.bounds(self._tree_controller.expansion)
         try:
-            proposals = await drafter.draft(step.view, step.states, step.bounds(self._tree_controller.expansion))
+            proposals = await drafter.draft(step.view, step.states, bounds)
             newest = tree.last_id
             grows = self._loop.drafted(step, proposals)
         except Exception as error:  # whatever a model raises, or is wrong with what it proposes
@@ -341,7 +341,7 @@ class Conversation:
             return
         if not is_first and step.expansion is None:  # the first also reads the prompt
             added = range(newest + 1, tree.last_id + 1)
-            self._tree_controller.drafted(step.new_nodes, added, self._clock() - began)
+            self._tree_controller.drafted(step.new_nodes, added, self._clock() - began, bounds.is_one_draw(step.view))
         self._send(grows)
         if self._loop.answering:
             record.show((), self._loop.run)

@@ -43,9 +43,9 @@ class TreeController(Protocol):
 
     def begin_turn(self) -> None: ...
 
-    def drafted(self, nodes: int, added: range, seconds: float) -> None:
-        """A level computed so many nodes in so many seconds, and added those of the ids `added`. Not called for one
-        that reads a prompt."""
+    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool = False) -> None:
+        """A level computed so many nodes in so many seconds, and added those of the ids `added`; one draw of siblings
+        goes ahead by one token whatever is asked for. Not called for one that reads a prompt."""
 
     def sent(self, last_id: int, now: float) -> None:
         """A Grow left whose newest node is `last_id`."""
@@ -63,7 +63,7 @@ class FixedTree:
 
     def begin_turn(self) -> None: ...
 
-    def drafted(self, nodes: int, added: range, seconds: float) -> None: ...
+    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool = False) -> None: ...
 
     def sent(self, last_id: int, now: float) -> None: ...
 
@@ -84,9 +84,10 @@ class Controller:
         self._acceptance.answer_began()
         self._uplink.forget_sent()
 
-    def drafted(self, nodes: int, added: range, seconds: float) -> None:
+    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool = False) -> None:
         self._levels.observe(nodes, seconds)
-        self._going_ahead.drafted(added, seconds)
+        if not is_one_draw:
+            self._going_ahead.drafted(added, seconds)
         self.expansion = replace(self.expansion, ahead=self._going_ahead.chosen)
         self._drafted += 1
         if self._drafted % _LEVELS_BETWEEN_STEPS == 0:

@@ -330,7 +330,7 @@ class Steered(FixedTree):
     def begin_turn(self):
         self.turns += 1
 
-    def drafted(self, nodes, added, seconds):
+    def drafted(self, nodes, added, seconds, is_one_draw):
         self.levels.append((nodes, seconds))
         self.expansion = Expansion(breadth=self.expansion.breadth + 1)
 

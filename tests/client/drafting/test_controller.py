@@ -297,3 +297,11 @@ def test_what_a_person_thinks_is_no_time_of_the_answer():
             journey.controller.begin_turn()
     slow, fast = bounds(thinking.controller.expansion), bounds(talking.controller.expansion)
     assert slow == pytest.approx(fast, rel=0.1)
+
+
+def test_draws_of_siblings_say_nothing_of_levels_that_go_ahead():
+    controller = Controller()
+    for id_ in range(1, 200):
+        controller.drafted(1, range(id_, id_ + 1), LEVEL, is_one_draw=True)
+        controller.committed(1, [id_], id_, id_ * PASS)
+        assert controller.expansion.ahead, "nothing is known of them yet"

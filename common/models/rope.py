@@ -69,7 +69,7 @@ def read_rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
 
     `mrope` is not scaled: all its sections agree where there is text alone. Nor is `dynamic`, up to the positions that
     the checkpoint was trained for; beyond, its frequencies are those of the trained ones. Hunyuan's `dynamic` with an
-    `alpha` is another: it stretches the base for all positions, in some families alone.
+    `alpha` is another: it stretches the base for all positions, in some families alone, unless it is 1.
 
     Raises KeyError, TypeError or ValueError for what is broken or scaled in another way.
     """
@@ -85,7 +85,7 @@ def read_rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     # Like the base, older configurations have it at their top.
     if any(section.get("partial_rotary_factor") not in (None, 1.0) for section in (config, said)):
         raise ValueError("only a part of each head is turned")
-    if said["rope_type"] == "dynamic" and said.get("alpha"):
+    if said["rope_type"] == "dynamic" and said.get("alpha") not in (None, 0, 1):
         raise ValueError("the base of rotary positions is not stretched by an alpha here")
     return base, None if said["rope_type"] in _PLAIN else RopeScaling.from_json(said)
 

@@ -56,6 +56,7 @@ def test_frequencies_and_magnitude_are_those_of_transformers(scaling):
         ({"rope_theta": 2e4, "rope_scaling": {"type": "default"}}, 2e4),
         ({"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}, 1e6),
         ({"rope_theta": 2e4, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, 2e4),
+        ({"rope_theta": 2e4, "rope_scaling": {"type": "dynamic", "alpha": 1.0, "factor": 1.0}}, 2e4),
     ],
 )
 def test_plain_positions_are_read_from_every_place(config, base):

@@ -191,12 +191,12 @@ def messages(figure: Figure, results: Mapping[str, Any]) -> Headline:
     totals = {name: sum(parts.values()) for name, parts in measured.items()}
     for row, total in enumerate(totals.values()):
         write_beside(axes, total, row, f"{total:.0f}")
-    axes.set_xlabel("bytes for each committed token, both directions")
+    axes.set_xlabel("bytes for each committed token that gets its draft state, both directions")
     legend_below(figure, axes, 3)
     least, most = min(totals, key=lambda name: totals[name]), max(totals, key=lambda name: totals[name])
     message = (
-        f"A committed token costs {totals[least]:.0f} bytes on the link with '{least}' and {totals[most]:.0f} with "
-        f"'{most}'"
+        f"A committed token with its draft state costs {totals[least]:.0f} bytes on the link with '{least}' and "
+        f"{totals[most]:.0f} with '{most}'"
     )
     return Headline(message, "Bytes by kind, as written to the stream")
 
@@ -310,7 +310,7 @@ def formula(figure: Figure, results: Mapping[str, Any]) -> Headline:
 
 
 def _bytes_per_token(measured: Mapping[str, Any]) -> dict[str, float]:
-    """By part, for each committed token."""
+    """By part, for each committed token; of state, for each that got it."""
     tokens, down, up = measured["committed_tokens"], measured["bytes_down"], measured["bytes_up"]
     return {
         **{f"state: {kind}": size for kind, size in measured["state_bytes_per_committed_token"].items()},

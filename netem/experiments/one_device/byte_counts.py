@@ -21,9 +21,8 @@ NODES, TOKENS, OTHER = "nodes", "tokens", "acknowledgements"
 class ByteCounts:
     """Bytes of serialised frames with gRPC's message prefix.
 
-    state_bytes, positions: draft state and the positions that it is for, by (PROMPT or ANSWER, kind of state). up,
-    down:
-    all other bytes by kind of frame.
+    state_bytes, positions: draft state and the positions that it is for, by (PROMPT or ANSWER, kind of state).
+    up, down: all other bytes by kind of frame.
     """
 
     state_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,7 +53,7 @@ class ByteCounts:
             self.state_bytes[part, message.kind] += round(size * count / message.count)
 
     def state_per_position(self, part: str) -> dict[str, float]:
-        """Bytes of draft state per position, by kind. part: PROMPT or ANSWER."""
+        """Bytes of draft state for each position that got it, by kind. part: PROMPT or ANSWER."""
         counted = {kind: count for (where, kind), count in self.positions.items() if where == part and count}
         return {kind: self.state_bytes[part, kind] / count for kind, count in counted.items()}
 

@@ -34,7 +34,7 @@ HEADINGS = (
     "draft",
     "numbers",
     "state, B/prompt token",
-    "state, B/committed token",
+    "state, B/answer token that gets it",
     "B/number",
     "tokens down, B/token",
     "nodes up, B/token",
@@ -51,7 +51,9 @@ QUICK = Workload(prompts=1, tokens=24)
 
 @dataclass(frozen=True)
 class MessageSizes:
-    """One draft model's bytes. numbers: of each position by kind of state. dtype: empty where it needs no state."""
+    """One draft model's bytes. numbers: of each position by kind of state. dtype: empty where it needs no state.
+
+    In results, `state_bytes_per_committed_token` is for each committed token that got its state."""
 
     draft: ComparedDraft
     dtype: str
@@ -139,7 +141,8 @@ def make_report(measured: Sequence[MessageSizes], sizes: dict[str, int], max_new
         headings=HEADINGS,
         rows=[*(_cells(each) for each in measured), *computed],
         remarks=(
-            "Draft state comes down once for every token of the prompt and every committed token; 'lsa' is the mixed "
+            "Draft state comes down once for every token of the prompt and every committed token, but for those at the end "
+            "of an answer; it is told for each token that gets it, all else for each committed one. 'lsa' is the mixed "
             "keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'hidden' the last "
             "hidden state, 'fused' those of three layers as one vector.",
             f"Measured: {in_words(sizes)} prompts, at most {max_new_tokens} tokens each, streaming, gRPC on one "

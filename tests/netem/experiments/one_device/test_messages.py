@@ -36,6 +36,16 @@ def test_a_measurement_is_told_by_kind_and_token():
     assert report.results["measured"]["moa, N=0 int8"]["bytes_per_number"] == pytest.approx(35 / 32)
 
 
+def test_state_is_told_for_the_tokens_that_get_it_and_says_so():
+    counts = ByteCounts()
+    counts.positions[ANSWER, "lsa"], counts.state_bytes[ANSWER, "lsa"] = 3, 120
+    row = MessageSizes(ComparedDraft("moa, N=0", DRAFT_KINDS["moa"], None), "int8", {"lsa": 32}, counts, committed=4)
+    report = make_report([row], {"code": 1}, max_new_tokens=4)
+    told = dict(zip(report.headings, report.rows[0], strict=True))
+    assert told["state, B/answer token that gets it"] == "lsa 40", "of four tokens the last has none"
+    assert "told for each token that gets it" in report.remarks[0]
+
+
 async def test_the_whole_stack_is_counted(request_for, monkeypatch):
     monkeypatch.setattr(messages, "QUICK", Workload(prompts=1, tokens=6))
     report = await run_quick(messages, request_for("lookup", "moa:1"))

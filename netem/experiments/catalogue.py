@@ -54,7 +54,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "conformance",
-            "Answers constrained to 500 random JSON schemas: valid, the same for every drafter, and how fast.",
+            "Answers constrained to 500 random JSON schemas: valid, the same for four drafts, and how fast.",
             "netem.experiments.conformance.measure",
             f"{_PLOTS}.exactness:conformance",
             f"{_SPEED}.testbed:models",
@@ -77,9 +77,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "coupled",
-            "Sampled answers against transformers' generate with the same noise, for every drafter, policy and link.",
+            "Sampled answers against transformers' with the same noise: five drafts, three idle policies, five links.",
             "netem.experiments.coupled",
             f"{_PLOTS}.exactness:coupled",
+            f"{_SPEED}.testbed:models",
             options=(MODELS, DATA),
         ),
         Experiment(

@@ -1,4 +1,5 @@
-"""`coupled`: whether sampled answers are, token for token, the target's own for their seed, for every drafter and link.
+"""`coupled`: whether sampled answers are, token for token, the target's own for their seed, with several kinds of
+drafts, idle policies and links, and where streams are cut.
 
 The reference is transformers' own `generate` with its own logits processors and, as the last of them, the noise; it
 shares no code with the server but the noise itself. A difference counts as a near-tie, and not as a fault, only where

@@ -4,15 +4,20 @@ from collections import Counter
 
 import torch
 
+from common.draft_kinds import STATELESS_KINDS
 from common.drafters.lookup import LookupDrafter
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.sampling import Sampling
 from common.rounds import Rounds
 from netem.experiments import coupled
+from netem.experiments.catalogue import find_experiment
 from netem.experiments.coupled import SYSTEMS, SampledReference, make_report
+from netem.experiments.experiment import Request
 from netem.experiments.references import SAMPLINGS, Reference, sampled_answer
 from tests.families import make_checkpoint
+
+WORDS = {3: "three", 4: "four", 5: "five"}
 
 
 def test_the_reference_is_what_our_own_decoding_gives(tmp_path):
@@ -46,3 +51,19 @@ async def test_passes_of_streams_that_are_cut_are_not_made_up(monkeypatch):
     tally = await coupled._judge(None, cut, [asked] * 3)
     assert tally == {"identical": 3}
     assert make_report({cut: tally}, 3).results == {"plain decoding, stream cut, eager, loopback, 8": {"identical": 3}}
+
+
+def test_provenance_has_every_model_that_systems_draft_with():
+    request = Request(0, quick=True)
+    loaded = set(find_experiment("coupled").checkpoints(request))
+    assert {system.draft for system in SYSTEMS if system.draft} - set(STATELESS_KINDS) < loaded
+    assert "target" in loaded
+
+
+def test_the_catalogue_counts_what_is_compared():
+    description = find_experiment("coupled").description
+    drafts = {system.draft for system in SYSTEMS if system.draft}
+    idle = {system.idle for system in SYSTEMS}
+    links = {system.link for system in SYSTEMS if system.link}
+    counted = f"{WORDS[len(drafts)]} drafts, {WORDS[len(idle)]} idle policies, {WORDS[len(links)]} links"
+    assert counted in description

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from client.answer import Answer
 from client.stats import Stats
+from netem.experiments.catalogue import find_experiment
 from netem.experiments.conformance import measure
 from netem.experiments.conformance.measure import LOAD, QUICK_LOAD, SYSTEMS, make_report
 from netem.experiments.conformance.runs import CaseRun, SystemRun
@@ -66,3 +67,9 @@ def test_every_system_answers_what_the_first_one_does_and_timed_ones_the_first_s
         assert numbers[first.schemas] == numbers
         for each in SYSTEMS:
             assert not each.is_timed or set(range(load.timed)) <= set(numbers[each.schemas]), each.name
+
+
+def test_the_catalogue_counts_the_drafts_that_are_compared():
+    drafts = {case.system.draft.name for case in SYSTEMS if case.system.draft is not None}
+    assert len(drafts) == 4
+    assert "the same for four drafts" in find_experiment("conformance").description

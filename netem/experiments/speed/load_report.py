@@ -8,7 +8,7 @@ from netem.experiments.experiment import Report
 from netem.experiments.one_device.intervals import Bootstrap
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.load_run import LoadRun
-from netem.experiments.speed.runs import are_alike, fault_of, quantile
+from netem.experiments.speed.runs import are_alike, fault_of, latency_in_words, quantile
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, PATIENT
 from netem.links.profiles import find_profile
 from netem.virtual.server import PACE
@@ -65,10 +65,11 @@ def make_report(runs: LoadRuns, longest: Mapping[str, int], link: str) -> Report
             f"Prompts for code, greedy, answers of at most {longest[ARRIVING]} tokens for Poisson arrivals and "
             f"{longest[TOGETHER]} for clients that ask one prompt after the other; every client has a link of its own. "
             "Arrivals, prompts and links are drawn once for a load, the same for all systems, and arrivals of other "
-            "rates are the same ones, closer together or farther apart. Answers identical across "
+            "rates are the same ones, closer together or farther apart. Other numbers of clients have other prompts, so "
+            "that rows of one load are paired and rows of several are not. Answers identical across "
             f"systems: {'NO' if different else 'yes'}.",
             VIRTUAL_CLOCK,
-            "Latency is from asking to the answer's end. 'x faster' divides cloud decoding's mean latency at the same "
+            "Latency is from asking to the answer's end; of fewer than 20 answers no p95 is told. 'x faster' divides cloud decoding's mean latency at the same "
             "load by this one, with a 95% interval over the answers of Poisson arrivals, resampled in pairs, which "
             "knows nothing of what waits for what; every 'x cloud' divides the figure before it by cloud decoding's. "
             "Tokens/s of a client are tokens over the sum of latencies; of all, tokens over the time from the first "
@@ -151,7 +152,7 @@ def _row(load: Load, name: str, run: LoadRun, systems: Mapping[str, LoadRun]) ->
         str(load),
         str(len(run.answers)),
         name,
-        f"{run.mean_latency:.2f} / {quantile(run.latencies, 0.95):.2f} s",
+        latency_in_words(run.mean_latency, quantile(run.latencies, 0.95), len(run.latencies)),
         _faster(load, run, cloud),
         f"{run.tokens_per_client_second:.1f}",
         f"{per(run.tokens_per_client_second, cloud.tokens_per_client_second):.2f}",

@@ -21,7 +21,7 @@ from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.computing import device_name, half_on_gpu
 from netem.experiments.one_device.prompts import choose
 from netem.experiments.speed.real import start_system
-from netem.experiments.speed.runs import fault_of, quantile
+from netem.experiments.speed.runs import fault_of, latency_in_words, quantile
 from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, COLOCATED, EAGER, LOCKSTEP_MOA, MOA
 from netem.experiments.speed.testbed import models
 from netem.links.backends import choose_backend
@@ -63,6 +63,7 @@ class TimedLoad:
     def as_dict(self) -> dict[str, Any]:
         stats = combined([answer.stats for answer in self.answers])
         return {
+            "answers": len(self.answers),
             "tokens_per_second_of_a_client": per(stats.tokens, sum(self.latencies)),
             "tokens_per_second_of_all": per(stats.tokens, self.seconds),
             "mean_latency_seconds": fmean(self.latencies),
@@ -121,7 +122,8 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
             "what limits systems whose clients draft. No server shares prefixes, so that a prompt costs each "
             "client the same.",
             "Tokens/s of a client are tokens over the sum of latencies; of all, tokens over the time from the first "
-            "question to the end of the last answer.",
+            "question to the end of the last answer. Of fewer than 20 answers no p95 is told. All clients have the same "
+            "prompts, each beginning with another.",
             "Answers identical across systems: "
             + (f"no, with {', '.join(map(str, different))} clients." if different else "yes."),
         ),
@@ -159,6 +161,6 @@ def _row(clients: int, name: str, numbers: Mapping[str, Sequence[Mapping[str, fl
         f"{per(own[alone], cloud[alone]):.2f}",
         f"{own[together]:.0f}",
         f"{per(own[together], cloud[together]):.2f}",
-        f"{own['mean_latency_seconds']:.2f} / {own['p95_latency_seconds']:.2f} s",
+        latency_in_words(own["mean_latency_seconds"], own["p95_latency_seconds"], int(own["answers"])),
         f"{own['passes_per_token']:.2f}",
     ]

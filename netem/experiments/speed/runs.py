@@ -89,6 +89,15 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
+_LEAST_FOR_P95 = 20
+"""Of fewer values the 95th percentile is the largest."""
+
+
+def latency_in_words(mean_s: float, p95_s: float, answers: int) -> str:
+    """The mean and the 95th percentile; the mean alone where answers are too few for the other."""
+    return f"{mean_s:.2f} / {p95_s:.2f} s" if answers >= _LEAST_FOR_P95 else f"{mean_s:.2f} s"
+
+
 def drawn(profile: LinkProfile, *numbers: int) -> LinkProfile:
     """The link with a seed made of these numbers, so that every system with the same numbers meets the same link.
 

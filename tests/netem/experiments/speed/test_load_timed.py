@@ -33,6 +33,7 @@ def test_speeds_are_those_of_a_client_and_of_all() -> None:
         ["4", CLOUD, "4.0", "1.00", "16", "1.00"],
         ["4", OURS, "16.0", "4.00", "32", "2.00"],
     ]
+    assert [row[6] for row in report.rows] == ["2.00 s", "0.50 s"] * 2, "a p95 of one answer, or of four, is none"
     assert report.faults == []
     assert report.results["identical"]
     headline, _ = svg_of(load_timed, report.results)

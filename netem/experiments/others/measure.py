@@ -15,6 +15,7 @@ from typing import Any
 from client.demo.comparison import rotations
 from client.text import chat_tokens
 from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.stated_costs import overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
@@ -124,8 +125,9 @@ async def measure(request: Request, advance: Advance) -> Report:
         advance("outages", 0.8)
         async with linked_systems(servers, OUTAGE_LINK, BROKEN, folder) as systems:
             broken = await _break_all(systems, asked, workload)
+    late_passes = overrun_share(servers.stated.summary())
     return make_report(
-        Measured(own, stated, broken, sweep, [*asked.references], asked.end_tokens),
+        Measured(own, stated, late_passes, broken, sweep, [*asked.references], asked.end_tokens),
         workload.tokens,
         workload.cut_after,
         READ_TIMEOUT_S,

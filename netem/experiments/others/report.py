@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from client.stats import per
-from common.stated_costs import IN_WORDS, SERVER_LEVEL_MS, STATED
+from common.stated_costs import IN_WORDS, OVERRUN_LIMIT, SERVER_LEVEL_MS, STATED, overrun_faults
 from netem.experiments.experiment import Report
 from netem.experiments.others.heard import Heard, without_end
 from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer
@@ -37,11 +37,13 @@ ByLink = Mapping[str, Mapping[str, Sequence[Heard]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """own: at each system's own speed. stated: Outrider's at the stated costs. broken: by system. sweep: llama.cpp's
-    tokens per second by how many it drafts for a pass. references: of the prompts of `own`, in their order."""
+    """own: at each system's own speed. stated: Outrider's at the stated costs; late_passes: the share of its server's
+    passes there that took longer. broken: by system. sweep: llama.cpp's tokens per second by how many it drafts for a
+    pass. references: of the prompts of `own`, in their order."""
 
     own: ByLink
     stated: ByLink
+    late_passes: float
     broken: Mapping[str, Sequence[BrokenAnswer]]
     sweep: Mapping[int, float]
     references: Sequence[Reference]
@@ -89,13 +91,15 @@ def make_report(
             "passes take long, passes per token decide. Both ends of every system share two cores.",
             f"At stated costs {IN_WORDS}; a level drafted at the server {SERVER_LEVEL_MS:.2f} ms. Of systems that "
             "decode at the server this is computed from their own counts of passes and drafted tokens, plus one round "
-            "trip; Outrider's is measured in real time over the same link, on other servers.",
+            "trip; Outrider's is measured in real time over the same link, on another server, of whose passes "
+            f"{measured.late_passes:.1%} took longer; above {OVERRUN_LIMIT:.0%} the run is invalid.",
             f"Outages on 4g, all packets lost from {cut_after} tokens on; clients wait {read_timeout_s:.0f} s for the "
             "next token, as Outrider's do by default (OpenAI's client would wait for 600 s).",
             *(_outage_in_words(name, lasted, outages) for name in measured.broken for lasted in _lengths(outages)),
         ),
         results={
             "stated_costs": STATED,
+            "overrun_passes": measured.late_passes,
             "links": {link: {"systems": of} for link, of in links.items()},
             "outages": outages,
             "llama_draft_tokens_per_second": {str(most): speed for most, speed in measured.sweep.items()},
@@ -199,4 +203,5 @@ def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[
         if name not in OTHERS and "different" in of["verdicts"]
     ]
     stated = [heard for of in measured.stated.values() for answers in of.values() for heard in answers]
-    return faults + [f"at stated costs: {heard.error}" for heard in stated if heard.error]
+    faults += [f"at stated costs: {heard.error}" for heard in stated if heard.error]
+    return faults + overrun_faults({"Outrider at stated costs": measured.late_passes})

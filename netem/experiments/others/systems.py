@@ -87,11 +87,12 @@ class LinkedSystem:
 @dataclass(frozen=True, slots=True)
 class Servers:
     """The addresses of all servers, without a link: by name those of others, then Outrider's at its own speed and at
-    the stated costs."""
+    the stated costs. stated: the last one's process, whose counters are there once it has ended."""
 
     others: Mapping[str, str]
     outrider: str
     outrider_stated: str
+    stated: Child
 
 
 @asynccontextmanager
@@ -112,7 +113,7 @@ async def running_servers(models: ComparedModels, most_drafted: int) -> AsyncIte
         others = {
             name: str(await stack.enter_async_context(running_server(command))) for name, command in commands.items()
         }
-        yield Servers(others, await own.ready(), await stated.ready())
+        yield Servers(others, await own.ready(), await stated.ready(), stated)
 
 
 @asynccontextmanager

@@ -65,15 +65,16 @@ def make_report(runs: LoadRuns, longest: Mapping[str, int], link: str) -> Report
             f"Prompts for code, greedy, answers of at most {longest[ARRIVING]} tokens for Poisson arrivals and "
             f"{longest[TOGETHER]} for clients that ask one prompt after the other; every client has a link of its own. "
             "Arrivals, prompts and links are drawn once for a load, the same for all systems, and arrivals of other "
-            "rates are the same ones, closer together or farther apart. Other numbers of clients have other prompts, so "
-            "that rows of one load are paired and rows of several are not. Answers identical across "
+            "rates are the same ones, closer together or farther apart. Other numbers of clients have other prompts, "
+            "so that rows of one load are paired and rows of several are not. Answers identical across "
             f"systems: {'NO' if different else 'yes'}.",
             VIRTUAL_CLOCK,
-            "Latency is from asking to the answer's end; of fewer than 20 answers no p95 is told. 'x faster' divides cloud decoding's mean latency at the same "
-            "load by this one, with a 95% interval over the answers of Poisson arrivals, resampled in pairs, which "
-            "knows nothing of what waits for what; every 'x cloud' divides the figure before it by cloud decoding's. "
-            "Tokens/s of a client are tokens over the sum of latencies; of all, tokens over the time from the first "
-            "question to the end of the last answer, in which arrivals set the pace, or the slowest client.",
+            "Latency is from asking to the answer's end; of fewer than 20 answers no p95 is told. 'x faster' divides "
+            "cloud decoding's mean latency at the same load by this one, with a 95% interval over the answers of "
+            "Poisson arrivals, resampled in pairs, which knows nothing of what waits for what; every 'x cloud' "
+            "divides the figure before it by cloud decoding's. Tokens/s of a client are tokens over the sum of "
+            "latencies; of all, tokens over the time from the first question to the end of the last answer, in "
+            "which arrivals set the pace, or the slowest client.",
             "Pass-seconds are what the target's passes cost, prompts included. What the server drafts is work beside "
             f"them: 'server levels/s', at most {1 / PACE.per_level:.0f}, by one drafter for all sessions; 'pass- or "
             "drafting second' counts a second of it like one of a pass.",

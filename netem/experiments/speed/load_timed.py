@@ -122,8 +122,8 @@ def make_report(loads: Mapping[str, Sequence[TimedLoad]], tokens: int, machine: 
             "what limits systems whose clients draft. No server shares prefixes, so that a prompt costs each "
             "client the same.",
             "Tokens/s of a client are tokens over the sum of latencies; of all, tokens over the time from the first "
-            "question to the end of the last answer. Of fewer than 20 answers no p95 is told. All clients have the same "
-            "prompts, each beginning with another.",
+            "question to the end of the last answer. Of fewer than 20 answers no p95 is told. All clients have the "
+            "same prompts, each beginning with another.",
             "Answers identical across systems: "
             + (f"no, with {', '.join(map(str, different))} clients." if different else "yes."),
         ),

@@ -31,6 +31,7 @@ WHOLE = BrokenAnswer(REFERENCES[0], 3.0, Heard(lambda: 0.0, [(0.1, (2,)), (4.5, 
 MEASURED = Measured(
     own={"4g": {LLAMA: SLOW, LLAMA_DRAFTED: FAST, CLOUD: SLOW}},
     stated={"4g": {CLOUD: SLOW}},
+    late_passes=0.05,
     broken={LLAMA_DRAFTED: [WHOLE, BROKEN]},
     sweep={3: 10.0},
     references=REFERENCES,
@@ -93,6 +94,11 @@ def test_an_answer_that_ended_before_its_link_could_be_cut_did_not_go_on_either(
         "one ended before the cut with 1 of 3 tokens ('refused')."
     )
     json.dumps(made.results, allow_nan=False)
+
+
+def test_a_server_that_misses_its_stated_costs_is_a_fault():
+    (fault,) = report(replace(MEASURED, late_passes=0.06)).faults
+    assert fault.startswith("6.0% of the passes of Outrider at stated costs took longer than their stated cost")
 
 
 def test_only_our_own_answers_must_be_the_targets():

@@ -11,6 +11,7 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD
 from client.link.stream import Access
 from common.address import parse_destination
+from common.stated_costs import overrun_share
 from netem.experiments.others import systems as systems_module
 from netem.experiments.others.systems import ComparedModels, running_servers
 from netem.experiments.quiet import no_bar
@@ -42,5 +43,7 @@ async def test_a_prompt_that_was_asked_before_costs_our_servers_the_same_again(t
                 for _ in range(2):
                     await ask_tokens(client, PROMPT, AnswerOptions(CLOUD, 4), None)
     summaries = [child.summary() for child in started]
+    assert servers.stated is started[1], "its counters say whether the stated costs were kept"
+    assert 0 <= overrun_share(servers.stated.summary()) <= 1
     assert [each["prefix_cache_hits"] for each in summaries] == [0, 0]
     assert [each["prefix_cache_queries"] for each in summaries] == [2 * (len(PROMPT) - 1)] * 2

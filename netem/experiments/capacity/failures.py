@@ -17,7 +17,7 @@ from netem.experiments.capacity.measure import EAGER, PLAIN
 from netem.experiments.capacity.replay import END, Replay, ReplayDrafter
 from netem.experiments.capacity.replica import ReplicaSystem, replay_options, replay_server
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.speed.runs import drawn, quantile
+from netem.experiments.speed.runs import drafter_failure, drawn, quantile
 from netem.experiments.table_runs import converse
 from netem.links.profiles import find_profile
 from netem.virtual.clock import VirtualWorker, run_virtually
@@ -188,7 +188,8 @@ class _Fleet:
         self._end_wait(client)
         self._found.answers += 1
         self._found.moved += len(served_by) - 1
-        self._found.different += bool(answer.failure) or answer.tokens != _recorded(replay, prompt)
+        failed = bool(answer.failure or drafter_failure(answer))
+        self._found.different += failed or answer.tokens != _recorded(replay, prompt)
 
 
 def _recorded(replay: Replay, prompt: Sequence[int]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
 from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
+from client.drafting.repetition import STOPPED
 from client.stats import Stats, combined, per
 from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS
@@ -180,6 +181,11 @@ async def run_everywhere(
 def fault_of(answer: Answer) -> str:
     """Why an answer cannot be counted: it is incomplete, or its drafter failed. Empty where it can."""
     return f"an answer broke off: {answer.failure}" if answer.failure else answer.note
+
+
+def drafter_failure(answer: Answer) -> str:
+    """Why the drafter failed, where links break: that a draft stops to repeat itself meanwhile is no failure."""
+    return "" if answer.note == STOPPED else answer.note
 
 
 def whole(answer: Answer) -> Answer:

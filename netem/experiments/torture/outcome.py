@@ -4,12 +4,13 @@ Pure. It may not know links, servers or tables.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median, quantiles
 from typing import Any, TypeVar
 
 from client.answer import Answer
 from netem.experiments.references import Reference, verdict
+from netem.experiments.speed.runs import drafter_failure
 from netem.experiments.torture.answer_record import FaultRecord
 
 MAX_NEW_TOKENS = 40
@@ -21,7 +22,7 @@ _FAULTY = ("different", BROKEN_OFF)
 @dataclass(frozen=True, slots=True)
 class AnswerOutcome:
     """index: the number of the answer. why: the reason for which it ended. retracted: tokens that were shown as final
-    and are not in the answer."""
+    and are not in the answer. drafter_failed: the answer went on without its drafter, as `why` says."""
 
     index: int
     rule: str
@@ -30,10 +31,11 @@ class AnswerOutcome:
     why: str = ""
     retracted: int = 0
     reconnects: int = 0
+    drafter_failed: bool = field(default=False, kw_only=True)
 
     @property
     def is_faulty(self) -> bool:
-        return bool(self.retracted) or self.verdict in _FAULTY
+        return self.drafter_failed or bool(self.retracted) or self.verdict in _FAULTY
 
     @property
     def fault(self) -> str:
@@ -57,6 +59,7 @@ def judged(outcome: Outcome, reference: Reference, answer: Answer, record: Fault
         why=answer.failure or answer.note or answer.finish_reason,
         retracted=record.retracted(answer.tokens),
         reconnects=answer.stats.reconnects,
+        drafter_failed=bool(drafter_failure(answer)),
     )
 
 

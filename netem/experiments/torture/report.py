@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common.counted import counted
 from netem.experiments.experiment import Report
 from netem.experiments.references import NEAR_TIE
 from netem.experiments.torture.fault_injector import FaultedAnswer, FaultInjector
@@ -23,8 +24,8 @@ _IN_WORDS = {
 
 
 def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any], idle: Mapping[str, Any]) -> Report:
-    """planned: how many answers were to be made. server, idle: the final counters of the server, and of one without
-    requests."""
+    """planned: how many answers were to be made. server, idle: the final counters of the last server, for killed ones
+    leave none, and of one without requests."""
     outcomes = injector.outcomes
     waits = {kind: [s for outcome in outcomes for by, s in outcome.waits if by is kind] for kind in FaultKind}
     hits = Counter[FaultKind]()
@@ -56,8 +57,9 @@ def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any]
             "Seconds are from the moment when the link was back to the next final token, over a new stream where the "
             "old one was lost: for a move they hold the time in which the client finds out. Cuts that overlap are left "
             "out of them.",
-            f"Left on the server at the end: {', '.join(f'{count} {name}' for name, count in left.items())} (tasks "
-            f"beyond those of an idle one); positions computed twice: {twice}.",
+            f"Of the last of {counted(injector.injected[FaultKind.KILL] + 1, 'server')}, which alone can be asked: "
+            f"left at the end {', '.join(f'{count} {name}' for name, count in left.items())} (tasks beyond those of an idle "
+            f"one); positions computed twice: {twice}.",
             "The seed gives the same questions and the same cuts; when they meet an answer depends on real time.",
         ),
         results={

@@ -5,7 +5,7 @@ import pytest
 from netem.experiments.capacity.failures import FailingLoad, FailingRun, make_report, run_failing
 from netem.experiments.capacity.gaps import LinkGaps
 from netem.experiments.capacity.measure import EAGER, PLAIN
-from netem.experiments.capacity.replay import Replay
+from netem.experiments.capacity.replay import Replay, ReplayDrafter
 from tests.netem.experiments.capacity.recordings import PREDICTABLE
 from tests.netem.experiments.one_device.running import check
 
@@ -29,6 +29,15 @@ def test_every_move_of_a_session_counts_and_is_called_so() -> None:
     report = make_report({("plain", load): run}, load)
     assert run.moved > run.answers, "some moved more than once"
     assert report.rows[0][report.headings.index("moves of sessions")] == str(run.moved)
+
+
+def test_an_answer_that_lost_its_drafter_does_not_count_as_the_same(monkeypatch) -> None:
+    def die(*_: object) -> None:
+        raise RuntimeError("no state")
+
+    monkeypatch.setattr(ReplayDrafter, "draft", die)
+    run = run_failing(Replay(PREDICTABLE), EAGER, CALM, seed=1)
+    assert run.different == run.answers > 0
 
 
 def test_a_run_is_the_same_again() -> None:

@@ -50,6 +50,12 @@ def test_an_answer_that_is_not_the_uninterrupted_one_is_a_fault(outcome):
     assert "answer 4 (greedy, moa)" in fault
 
 
+def test_what_is_left_is_said_to_be_the_last_servers():
+    killed = [*FaultKind, FaultKind.KILL]
+    (said,) = (remark for remark in report(WELL, injected=killed).remarks if "left at the end" in remark)
+    assert said.startswith("Of the last of 3 servers, which alone can be asked: left at the end 0 sessions")
+
+
 def test_answers_that_ended_before_their_cuts_are_counted():
     found = report(WELL, replace(WELL, hits={}), replace(WELL, hits={FaultKind.KILL: 0}))
     assert found.results["never_cut"] == 2

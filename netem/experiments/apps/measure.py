@@ -92,15 +92,23 @@ async def _cut(proxy: BreakableProxy) -> None:
 
 
 def is_right(link: str, outcome: Outcome) -> bool:
-    """Without a link the draft model writes text, data is refused, and an edit has to come to an end."""
+    """Without a link the draft model writes text, data is refused, and an agent has to end without an edit."""
     if link != OFFLINE or outcome.kind == "TEXT":
         return outcome.word == "answered"
-    return outcome.is_refused if outcome.kind == "DATA" else True
+    return outcome.is_refused if outcome.kind == "DATA" else not (outcome.got or outcome.was_ended)
 
 
 def make_report(done: Mapping[str, Outcomes]) -> Report:
     rows = [row for app in done[ONLINE] for row in _rows(app, {link: done[link].get(app) for link in done})]
-    faults = [
+    is_installed = any(each is not None for outcomes in done.values() for each in outcomes.values())
+    faults = [] if is_installed else ["no app is installed: name their environments with --apps"]
+    faults += [
+        f"{app}, {link}: it did nothing"
+        for link, outcomes in done.items()
+        for app, each in outcomes.items()
+        if each is not None and not each
+    ]
+    faults += [
         f"{outcome.app}, {outcome.name}, {link}: {outcome.error or 'it should have been refused'}"
         for link, outcomes in done.items()
         for each in outcomes.values()
@@ -116,7 +124,7 @@ def make_report(done: Mapping[str, Outcomes]) -> Report:
             f"Loopback, 30 ms a pass. 'cut': the link is silent for {_DOWN_S} s after each {_UP_S} s, and connections "
             "break.",
             "Offline the draft model answers what reads text; what reads calls or JSON is told 503, by the app's own "
-            "means; an agent has to end. results.json has what each got.",
+            "means; an agent has to end by itself. results.json has what each got.",
         ),
         results={
             link: {app: None if each is None else [asdict(one) for one in each] for app, each in outcomes.items()}

@@ -44,6 +44,11 @@ class Outcome:
         return self.status == 503 or " 503" in self.error
 
     @property
+    def was_ended(self) -> bool:
+        """Whether it took too long, by the program that runs it."""
+        return self.error.startswith(TimeoutError.__name__)
+
+    @property
     def word(self) -> str:
         return "answered" if self.got else "503" if self.is_refused else "failed"
 

@@ -37,6 +37,7 @@ systems."""
 
 def make_report(waits: Waits, prompts: int) -> Report:
     promised = ratios(waits[JUDGED]) if JUDGED in waits else {}
+    is_broken = max(promised.values(), default=0.0) > PROMISED
     return Report(
         title="Time to the first token, on the virtual clock",
         headings=HEADINGS,
@@ -66,6 +67,7 @@ def make_report(waits: Waits, prompts: int) -> Report:
                 for place, systems in waits.items()
             ],
         },
+        faults=["the first token comes later than promised"] if is_broken else (),
     )
 
 

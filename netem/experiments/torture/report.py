@@ -58,8 +58,8 @@ def make_report(injector: FaultInjector, planned: int, server: Mapping[str, Any]
             "old one was lost: for a move they hold the time in which the client finds out. Cuts that overlap are left "
             "out of them.",
             f"Of the last of {counted(injector.injected[FaultKind.KILL] + 1, 'server')}, which alone can be asked: "
-            f"left at the end {', '.join(f'{count} {name}' for name, count in left.items())} (tasks beyond those of an idle "
-            f"one); positions computed twice: {twice}.",
+            f"left at the end {', '.join(f'{count} {name}' for name, count in left.items())} (tasks beyond those of an "
+            f"idle one); positions computed twice: {twice}.",
             "The seed gives the same questions and the same cuts; when they meet an answer depends on real time.",
         ),
         results={

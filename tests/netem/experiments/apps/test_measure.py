@@ -22,6 +22,8 @@ GOT = {"got": "text"}
 REFUSED = {"error": "InternalServerError: no server", "status": 503}
 SAYS_503 = {"error": "RuntimeError: Error code: 503 - no server"}
 BROKE = {"error": "TypeError: none"}
+ENDED = {"error": "TimeoutError: no answer in 150 s"}
+WELL = Outcome("app", "TEXT", "it", 1.0, "text")
 
 
 @pytest.mark.parametrize(
@@ -37,19 +39,28 @@ BROKE = {"error": "TypeError: none"}
         (OFFLINE, "DATA", GOT, False),
         (OFFLINE, "DATA", BROKE, False),
         (OFFLINE, "EDITS", BROKE, True),
+        (OFFLINE, "EDITS", ENDED, False),
+        (OFFLINE, "EDITS", GOT, False),
     ],
 )
 def test_without_a_link_text_is_answered_and_data_refused(link, kind, found, right):
     outcome = Outcome("app", kind, "it", 1.0, **found)
     assert is_right(link, outcome) is right
-    report = make_report({ONLINE: {"app": []}, link: {"app": [outcome]}})
+    report = make_report({ONLINE: {"app": [WELL]}, link: {"app": [outcome]}})
     assert bool(report.faults) is not right
 
 
 def test_what_is_not_installed_is_said_and_is_no_fault():
-    report = make_report({link: {"app": None} for link in (ONLINE, OFFLINE)})
-    assert report.rows == [["app", "not installed", "", ""]]
+    report = make_report({link: {"app": None, "other": [WELL]} for link in (ONLINE, OFFLINE)})
+    assert report.rows[0] == ["app", "not installed", "", ""]
     assert not report.faults
+
+
+def test_a_run_without_an_app_or_of_one_that_does_nothing_is_not_valid():
+    nothing = make_report({link: {"app": None} for link in (ONLINE, OFFLINE)})
+    assert nothing.faults == ["no app is installed: name their environments with --apps"]
+    silent = make_report({ONLINE: {"app": [WELL]}, OFFLINE: {"app": []}})
+    assert silent.faults == ["app, offline: it did nothing"]
 
 
 def test_a_program_tells_what_it_got_and_what_it_raised(tmp_path, monkeypatch):

@@ -37,6 +37,7 @@ def test_the_promise_is_measured_and_not_asserted(middle, kept):
     assert made.results["promised"]["kept"] == kept
     assert made.results["promised"]["measured"]["eager"] == pytest.approx(middle / 0.2)
     assert ("NOT kept" in made.remarks[0]) == (not kept)
+    assert list(made.faults) == ([] if kept else ["the first token comes later than promised"])
 
 
 def test_where_it_was_not_measured_nothing_is_promised():
@@ -44,6 +45,7 @@ def test_where_it_was_not_measured_nothing_is_promised():
     check("first-token", made)
     assert not made.results["promised"]["kept"]
     assert not any("Promised" in remark for remark in made.remarks)
+    assert not made.faults
 
 
 async def test_an_answer_without_a_token_has_no_first(monkeypatch):

@@ -4,10 +4,10 @@ Pure: time is an argument, in seconds since the link began, and the random sourc
 other fault.
 
 **Jitter is drawn once per train.** A train is what one connection sends in one direction without letting the
-transmitter fall idle: a small message, or all the packets of a large one. Draws per packet would be wrong here.
-A TCP stream is delivered in order, so each packet waits for the slowest before it, and a burst of n packets would
-travel for the largest of n draws: at 21±19 ms about 70 ms for 100 packets. One draw per train makes a large
-message travel as long as a small one, plus its transmission.
+transmitter fall idle: a small message, or all the packets of a large one; those that are lost do not count. Draws per
+packet would be wrong here. A TCP stream is delivered in order, so each packet waits for the slowest before it, and a
+burst of n packets would travel for the largest of n draws: at 21±19 ms about 70 ms for 100 packets. One draw per train
+makes a large message travel as long as a small one, plus its transmission.
 
 Trains wait for each other in the same way, as they do on a real link with in-order delivery: messages sent more
 often than the jitter lasts travel longer than the mean. Small messages every 5 ms at 21±19 ms take 36 ms.

@@ -5,7 +5,9 @@ seconds since the link began (outages and traces count from there), and every ra
 Knows no sockets.
 
 A lost packet has been transmitted, so it has used its share of the rate; a dropped one has not. The others come out in
-the order in which they were sent, and all packets of one train with one draw of the jitter (delay.py).
+the order in which they were sent, and all packets of one train with one draw of the jitter (delay.py). A lost packet
+keeps the transmitter busy but does not belong to its train: one that is sent behind it, when those before it have left,
+begins another.
 """
 
 from netem.links.bottleneck import Bottleneck

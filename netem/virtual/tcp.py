@@ -5,6 +5,11 @@ more than one round trip, as with RACK and tail-loss probes, RFC 8985) during wh
 and a send buffer that blocks its writer. Not modelled: congestion windows. A session's frames are small and spread over
 time, and the session limits its draft state itself.
 
+Simpler than TCP, in two places. The send buffer empties when data arrive and not when their acknowledgement is back,
+half a round trip later. And data that an outage held back count for the smoothed travel time: over a connection that
+survived it, a lost segment may wait as long as the outage lasted until it is sent again; later data bring the time
+down.
+
 May know links and the event loop's time. It may not know frames or sessions.
 """
 

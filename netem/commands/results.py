@@ -18,6 +18,7 @@ from common.protocol.errors import MisuseError
 from netem.commands.children import Children
 from netem.experiments.busy_cores import is_quiet
 from netem.experiments.catalogue import find_experiment
+from netem.experiments.inputs import inputs
 from netem.experiments.kept_results import KeptResults, read_results
 from netem.experiments.kept_runs import KeptRun, Outside
 from netem.experiments.provenance import SourceTree, identities, same_computation, source_tree, versions
@@ -39,8 +40,8 @@ def make_results(
     jobs: int = 1,
 ) -> bool:
     """Runs those of `runs`, or `only` those of these folders, that are missing in `out`; with `replace` also those of
-    another commit, of other models or versions, or not whole. `jobs` that are not timed run at a time. Says what is
-    wrong with each, and returns whether all are there and valid.
+    another commit, of other models, data or versions, or not whole. `jobs` that are not timed run at a time. Says what
+    is wrong with each, and returns whether all are there and valid.
 
     Raises MisuseError where the working tree has changes, where it changes meanwhile, or where `out` would hold results
     of two commits or of two sets of models, and OutriderError where SIGTERM or SIGHUP ends it.
@@ -52,8 +53,8 @@ def make_results(
     others = [run for run in runs if current[run] is False and not (replace and run in chosen)]
     if others:
         raise MisuseError(
-            f"{out / others[0].folder} comes from another commit, other models or other versions than these, or is not "
-            "whole: choose another folder, or run all of it again with --replace"
+            f"{out / others[0].folder} comes from another commit, other models, other data or other versions than "
+            "these, or is not whole: choose another folder, or run all of it again with --replace"
         )
 
     with Children() as children:
@@ -115,7 +116,8 @@ def _check_tree(source: SourceTree) -> None:
 
 def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -> bool | None:
     """Whether a finished run is the whole experiment, of this source, of the installed versions and, where they are at
-    hand, of the present models; None where there is none."""
+    hand, of the present models, data, prompts and llama.cpp; None where there is none. One that does not say of which
+    data it is, is of other data."""
     kept = read_finished(out / run.folder)
     if kept is None:
         return None
@@ -126,7 +128,10 @@ def _is_current(run: KeptRun, out: Path, outside: Outside, source: SourceTree) -
         return False
     if not run.is_run_of(read_command(origin["command"]), outside):
         return False
-    return bool(_missing(run, outside)) or origin["models"] == _models(run, outside)
+    if _missing(run, outside):
+        return True
+    present = (inputs(run.request(outside)), _models(run, outside))
+    return (origin.get("inputs", {}), origin["models"]) == present
 
 
 def _missing(run: KeptRun, outside: Outside) -> list[str]:
@@ -160,7 +165,10 @@ def _settle(run: KeptRun, out: Path, outside: Outside, source: SourceTree, is_cu
         if is_right is None:
             return f"failed with exit code {code}; {log} says why"
         if not is_right:
-            return "not kept: it says that it was made of another source, other models or versions, or not as a whole"
+            return (
+                "not kept: it says that it was made of another source, other models, data or versions, or not as a "
+                "whole"
+            )
     kept = read_finished(out / run.folder)
     return f"not valid: {'; '.join(kept.faults)}" if kept and kept.faults else ""
 

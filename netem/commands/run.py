@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from client.demo.children import ended_by_signals
 from common.programs.console import PlainConsole
 from netem.experiments.experiment import Advance, Experiment, Report, Request
+from netem.experiments.inputs import inputs
 from netem.experiments.provenance import provenance
 from netem.experiments.report import TABLE, prepare, write_report
 from netem.experiments.table import on_terminal
@@ -26,6 +27,7 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     experiment.check_options(request)
     prepare(out)
     origin = provenance(request.seed, experiment.checkpoints(request))
+    origin["inputs"] = inputs(request)
     began_s = monotonic()
     with _progress_bar(experiment.name) as advance:
         report = asyncio.run(_measure(experiment, request, advance))

@@ -14,6 +14,7 @@ from netem.commands import results
 from netem.commands.results import make_results
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.experiment import DATA, Experiment, Request
+from netem.experiments.inputs import inputs
 from netem.experiments.kept_runs import KeptRun, Outside
 from netem.experiments.provenance import SourceTree, identities, versions
 from netem.experiments.report import FILES
@@ -244,6 +245,25 @@ def test_what_is_timed_waits_for_a_quiet_machine_and_what_lacks_its_files_is_nam
     assert machine.launched == ["second", "first"]
     assert make(runs=runs), "what is there needs nothing"
     assert machine.launched == []
+
+
+def test_a_run_of_other_data_is_not_current_wherever_they_lie(machine, make, tmp_path):
+    old, moved, new = (write_data(tmp_path / name, text) for name, text in (("old", "a"), ("moved", "a"), ("new", "b")))
+    runs = (KeptRun("first", "first", needs=(DATA,)),)
+    machine.told = {"inputs": inputs(Request(0, quick=False, data=old))}
+    assert make(runs=runs, outside={DATA: [old]})
+    assert make(runs=runs, outside={DATA: [moved]})
+    assert machine.launched == []
+    with pytest.raises(MisuseError, match="other data"):
+        make(runs=runs, outside={DATA: [new]})
+    machine.told = {}
+    assert not make(runs=runs, outside={DATA: [new]}, replace=True), "what does not say its data is of other data"
+
+
+def write_data(folder: Path, text: str) -> Path:
+    (folder / "eval").mkdir(parents=True)
+    (folder / "eval" / "questions.jsonl").write_text(text)
+    return folder
 
 
 def test_a_real_run_is_recognised_as_finished(machine, tmp_path, monkeypatch):

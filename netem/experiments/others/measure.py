@@ -22,13 +22,8 @@ from netem.experiments.one_device.prompts import choose
 from netem.experiments.others.completions import CompletionServer, client_of
 from netem.experiments.others.gguf_file import write_gguf
 from netem.experiments.others.heard import Heard, OtherSystem
-from netem.experiments.others.other_servers import (
-    LlamaDraft,
-    find_llama_server,
-    llama_command,
-    running_server,
-    version_of,
-)
+from netem.experiments.others.llama_server import find_llama_server, version_of
+from netem.experiments.others.other_servers import LlamaDraft, llama_command, running_server
 from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer, break_link
 from netem.experiments.others.report import Measured, make_report
 from netem.experiments.others.systems import (

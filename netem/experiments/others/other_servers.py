@@ -4,7 +4,6 @@ arguments, not requests.
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,36 +14,16 @@ from pathlib import Path
 
 from client.errors import DemoError
 from common.address import Address
-from common.protocol.errors import MisuseError
 from common.stated_costs import HALF_THE_CORES
 from netem.experiments.others import generate_server
 from netem.experiments.others.completions import until_healthy
 from netem.links import process_guard
 from netem.links.sockets import free_port
 
-LLAMA_SERVER = "llama-server"
 _HOST = "127.0.0.1"
 _PORT = "{port}"  # in a command, the port that its server gets
 _PATIENCE_S = 120.0
 _LAST_WORDS = 300  # characters
-
-
-def find_llama_server(given: Path | None) -> Path:
-    """The program that was named, or the one on PATH. Raises MisuseError where there is none."""
-    found = shutil.which(LLAMA_SERVER if given is None else given)
-    if found is None:
-        place = "on PATH" if given is None else f"at {given}"
-        raise MisuseError(
-            f"there is no {LLAMA_SERVER} {place}; build it from llama.cpp and name it with --llama-server"
-        )
-    return Path(found)
-
-
-def version_of(program: Path) -> str:
-    """What llama.cpp's server says of its build."""
-    said = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
-    lines = (said.stderr + said.stdout).splitlines()
-    return next((line for line in lines if line.startswith("version")), "unknown")
 
 
 @dataclass(frozen=True, slots=True)

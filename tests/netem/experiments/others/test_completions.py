@@ -12,7 +12,8 @@ from netem.experiments.others.completions import CompletionServer, client_of, un
 from netem.experiments.others.generate_server import Generator, make_app
 from netem.experiments.others.gguf_file import write_gguf
 from netem.experiments.others.heard import Heard, without_end
-from netem.experiments.others.other_servers import LlamaDraft, find_llama_server, llama_command, running_server
+from netem.experiments.others.llama_server import find_llama_server
+from netem.experiments.others.other_servers import LlamaDraft, llama_command, running_server
 from netem.experiments.references import reference_answer
 from tests.netem.experiments.others.models import make_llama
 from tests.netem.experiments.others.serving import served, stand_in

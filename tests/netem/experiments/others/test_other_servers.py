@@ -8,7 +8,8 @@ import pytest
 
 from client.errors import DemoError
 from common.protocol.errors import MisuseError
-from netem.experiments.others.other_servers import LlamaDraft, find_llama_server, llama_command, running_server
+from netem.experiments.others.llama_server import find_llama_server
+from netem.experiments.others.other_servers import LlamaDraft, llama_command, running_server
 
 HEALTHY = """
 import http.server, sys

@@ -80,9 +80,11 @@ class Carrier:
             if delivery_s > now_s:
                 return delivery_s - now_s
             self._on_its_way.popleft()
-            # A receiver whose buffer is full loses the packet, as on any link.
-            with contextlib.suppress(BlockingIOError):
+            try:
                 os.write(self._sink, packet)
+            except BlockingIOError:  # a receiver whose buffer is full loses the packet, as on any link
+                self.counters.dropped += 1
+                continue
             self.counters.packets += 1
             self.counters.bytes += len(packet)
             self.counters.late += now_s - delivery_s > _LATE_S

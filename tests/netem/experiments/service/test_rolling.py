@@ -3,7 +3,8 @@
 from collections import Counter
 
 from netem.experiments.service.apps import FAILED, IDENTICAL, LEFT, Apps
-from netem.experiments.service.rolling import make_report
+from netem.experiments.service.rolling import ended_by_draining, make_report
+from server.sessions.counters import Counters
 
 
 def test_answers_that_are_the_same_whoever_made_them_are_what_is_wanted():
@@ -24,6 +25,12 @@ def test_servers_that_nobody_asked_while_they_were_replaced_are_a_fault():
     assert make_report(Apps("", [], Counter({IDENTICAL: 19, FAILED: 9})), 5, {20: 0, 0: 7}).faults == [
         "19 answers for 4 apps and 5 restarts"
     ]
+
+
+def test_what_a_draining_server_refused_did_not_move():
+    counters = Counters(failures=5, failed={"draining": 2}, refused={"draining": 3})
+    assert ended_by_draining(counters.summary()) == 2
+    assert ended_by_draining(Counters().summary()) == 0
 
 
 def test_a_run_in_which_no_answer_moved_in_its_midst_is_not_valid():

@@ -21,7 +21,7 @@ from server.sessions.quotas import BucketUse
 TIMEOUT_S = 1.0
 FORGET_S = 120.0
 """After so long it is forgotten too what of its use was counted. Of what it could not hand in for longer, only a
-minute's worth counts anyway."""
+minute's worth and what is owed count anyway."""
 
 # In one hash slot, so that a cluster can hold them too.
 _REPLICAS, _COUNTED, _QUOTAS = "{outrider}:replicas", "{outrider}:counted", "{outrider}:quotas"
@@ -36,13 +36,14 @@ for name, use in pairs(said.uses) do
   local kept = redis.call('HGET', KEYS[3], name)
   local level, used, total = use.level, use.used, use.total
   if counted[name] then
-    used = math.min(use.per_minute, math.max(0, total - counted[name]))
+    used = math.max(0, total - counted[name])
     total = math.max(total, counted[name])
   end
   counted[name] = total
   if kept then
     local before = cjson.decode(kept)
-    level = math.min(use.per_minute, before.level + since(before.at) * use.per_minute / 60) - used
+    level = math.min(use.per_minute, before.level + since(before.at) * use.per_minute / 60)
+    level = level - math.min(use.most, used)
   end
   redis.call('HSET', KEYS[3], name, cjson.encode({at = now, level = level, per_minute = use.per_minute}))
 end
@@ -104,7 +105,7 @@ class RedisStore:
     async def exchange(self, member: str, record: str, uses: Mapping[str, BucketUse]) -> Exchanged:
         """As `FleetStore`."""
         said = {"id": member, "record": record, "expiry_s": EXPIRY_S, "forget_s": FORGET_S}
-        said |= {"uses": {name: asdict(use) for name, use in uses.items()}}
+        said |= {"uses": {name: asdict(use) | {"most": use.most} for name, use in uses.items()}}
         try:
             reply = json.loads(await self._exchange(keys=[_REPLICAS, _COUNTED, _QUOTAS], args=[json.dumps(said)]))
             return Exchanged(_texts(reply["members"]), {str(name): float(x) for name, x in reply["levels"].items()})

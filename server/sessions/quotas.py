@@ -22,19 +22,25 @@ class Allowance:
 @dataclass(frozen=True, slots=True)
 class BucketUse:
     """What one replica knows of a bucket that several fill and empty together. `total` is what it has used since it
-    began, by which a store that knows it counts nothing twice; `used` is what it does not know to be counted."""
+    began, by which a store that knows it counts nothing twice; `used` is what it does not know to be counted. Of either
+    at most `most` counts."""
 
     per_minute: float
     total: float
     used: float
     level: float
 
+    @property
+    def most(self) -> float:
+        """A minute's worth, and what is owed: the rest was used so long ago that it has been refilled since."""
+        return self.per_minute + max(0.0, -self.level)
+
 
 class Bucket:
     """A token bucket: it starts full with a minute's worth and refills evenly. Its level may become negative.
 
-    Replicas share one by exchanging what each has used. Of what could not be exchanged for long, a minute's worth
-    counts, so that a client does not have to make up for more than that.
+    Replicas share one by exchanging what each has used. Of what could not be exchanged for long, a minute's worth and
+    what is owed count, so that a client does not have to make up for what each replica has allowed it meanwhile.
     """
 
     def __init__(self, per_minute: float):
@@ -59,7 +65,7 @@ class Bucket:
         """What the other replicas have to know; None if it is full. `agree` follows once they know it."""
         self._fill(now)
         self._offered = self._total
-        used = min(self._per_minute, self._total - self._shared)
+        used = self._total - self._shared
         if not used and self._level >= self._per_minute:
             return None
         return BucketUse(self._per_minute, self._total, used, self._level)

@@ -30,7 +30,7 @@ class SharedMemory:
         self.records[member] = record
         for name, use in uses.items():
             before = self.counted.get((member, name))
-            used = use.used if before is None else min(use.per_minute, use.total - before)
+            used = min(use.most, use.used if before is None else use.total - before)
             self.levels[name] = self.levels[name] - used if name in self.levels else use.level
             self.counted[member, name] = use.total
         if self.is_silent:

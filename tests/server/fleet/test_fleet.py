@@ -174,6 +174,18 @@ async def test_after_a_long_outage_a_client_makes_up_for_a_minute_and_no_more(st
     assert refused.value.retry_after <= 66
 
 
+async def test_what_a_client_owes_it_owes_on_all_replicas(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    first.quotas.used("alice", 500, first.now)
+    await exchanged(first, second)
+    first.quotas.used("alice", 100_000, first.now)
+    await exchanged(first, second)
+    for each in (first, second):
+        with pytest.raises(AdmissionRefusedError) as refused:
+            each.quotas.check("alice", each.now)
+        assert refused.value.retry_after == pytest.approx(99_501 * 60 / 1000)
+
+
 async def test_what_nobody_expects_of_a_store_ends_no_server(store, caplog, monkeypatch) -> None:
     async def failed(*said):
         raise RuntimeError

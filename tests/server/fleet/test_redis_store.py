@@ -97,6 +97,15 @@ async def test_a_bucket_empties_by_what_all_use_and_fills_by_the_stores_clock(re
         assert later - level >= 0.1 * 100
 
 
+async def test_of_what_was_not_handed_in_what_is_owed_counts_and_a_minutes_worth(real) -> None:
+    async with replica(real, "a:1") as first, replica(real, "b:2") as second:
+        await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 30, 30, 30)})
+        found = await first.exchange("a:1", "", {"tokens alice": BucketUse(60, 10_030, 10_000, -9_970)})
+        assert -9_970 <= found.levels["tokens alice"] < -9_965
+        found = await second.exchange("b:2", "", {"tokens alice": BucketUse(60, 500, 500, 30)})
+        assert -10_030 <= found.levels["tokens alice"] < -10_025
+
+
 async def test_a_full_bucket_is_not_kept(real) -> None:
     async with replica(real, "a:1") as first:
         found = await first.exchange("a:1", "", {"requests bob": BucketUse(60_000, 1, 1, 59_999)})

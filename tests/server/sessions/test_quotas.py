@@ -80,12 +80,32 @@ def test_sessions_have_no_limit_unless_one_is_written_down() -> None:
     assert [quotas.max_sessions(client) for client in ("few", "many", "nobody")] == [2, math.inf, math.inf]
 
 
-def test_of_what_could_not_be_exchanged_for_long_a_minutes_worth_counts() -> None:
+def test_of_what_could_not_be_exchanged_for_long_a_minutes_worth_counts_and_what_is_owed() -> None:
     bucket = Bucket(60)
-    bucket.take(500, 0.0)
-    offered = bucket.offer(0.0)
+    for minute in range(10):
+        bucket.take(50, 60.0 * minute)
+    offered = bucket.offer(540.0)
     assert offered is not None
-    assert (offered.used, offered.total) == (60, 500)
+    assert (offered.most, offered.total) == (60, 500)
+    bucket.take(70, 540.0)
+    offered = bucket.offer(540.0)
+    assert offered is not None
+    assert (offered.level, offered.most) == (-60, 120)
+
+
+@given(st.integers(1, 1000), st.floats(-2000, 0), st.floats(0, 60), st.lists(st.integers(1, 5000), min_size=1))
+def test_all_that_was_used_within_a_minute_of_an_exchange_counts(
+    per_minute: int, level: float, pause: float, takes: list[int]
+) -> None:
+    bucket = Bucket(per_minute)
+    bucket.offer(0.0)
+    bucket.agree(level, 0.0)
+    for amount in takes:
+        bucket.take(amount, pause)
+    offered = bucket.offer(pause)
+    assert offered is not None
+    assert offered.used == sum(takes)
+    assert offered.used <= offered.most + 1e-6
 
 
 def test_the_level_of_all_replicas_is_that_of_when_it_is_heard_less_what_was_used_meanwhile() -> None:
@@ -114,7 +134,7 @@ class Sharing:
         if not arrives:
             return
         if offered is not None:
-            self._together.take(min(offered.per_minute, offered.total - self._counted[index]), now)
+            self._together.take(min(offered.most, offered.total - self._counted[index]), now)
             self._counted[index] = offered.total
         if not returns:
             return

@@ -20,6 +20,10 @@ class GoneError(Exception):
     """A process has ended: it took too long or too much memory, or somebody ended it."""
 
 
+class EndedError(GoneError):
+    """It has ended with this question, and not before."""
+
+
 class ConstraintProcess:
     """One constraint, compiled in a process of its own, which ends with this. May be asked from any thread."""
 
@@ -30,7 +34,8 @@ class ConstraintProcess:
         weakref.finalize(self, peer.close)
 
     def ask(self, question: object) -> bytes:
-        """Raises FaultError for what the library objects to, and GoneError where the process has ended."""
+        """Raises FaultError for what the library objects to, and GoneError where the process has ended: EndedError
+        where it was this question that it did not answer any more."""
         with self._lock:
             if self.is_gone:
                 raise GoneError
@@ -39,7 +44,7 @@ class ConstraintProcess:
             except (EOFError, OSError) as error:
                 self.is_gone = True
                 self._peer.close()
-                raise GoneError from error
+                raise EndedError from error
 
 
 class VocabularyProcess:
@@ -70,8 +75,9 @@ class VocabularyProcess:
     def is_gone(self) -> bool:
         return self._program.poll() is not None
 
-    def compile(self, grammar: str, text: str) -> ConstraintProcess:
-        """Raises FaultError for what cannot be compiled, and GoneError where that takes too long or too much memory."""
+    def compile(self, grammar: str, text: str, most_s: float) -> ConstraintProcess:
+        """Raises FaultError for what cannot be compiled, and GoneError where that takes too much memory, or more than
+        `most_s` seconds of a processor."""
         ours, theirs = socket.socketpair()
         ours.settimeout(_PATIENCE_S)
         compiled = ConstraintProcess(ours)
@@ -80,7 +86,7 @@ class VocabularyProcess:
                 socket.send_fds(self._control, [b"+"], [theirs.fileno()])
             except OSError as error:
                 raise GoneError from error
-        compiled.ask((str(grammar), text))  # no type of ours, which it would import
+        compiled.ask((str(grammar), text, most_s))  # no type of ours, which it would import
         return compiled
 
 

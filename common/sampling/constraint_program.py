@@ -30,8 +30,12 @@ COMPILING_S = 2.0
 """Of a processor. A schema of the greatest length takes 0.07 s over 128,000 tokens."""
 
 ANSWERING_S = 0.25
-"""The same for a question about an answer, which a pass of the target waits for. The slowest mask of such a schema
-takes 7 ms; an ambiguous grammar was seen to take 0.1 s."""
+"""The same for a question about an answer, which a pass of the target waits for, and for compiling once more in
+mid-answer. The slowest mask of such a schema takes 7 ms; an ambiguous grammar was seen to take 0.1 s."""
+
+READING_S = 5e-6
+"""In addition, for each token of the answer, as all of it may have to be read again: at 0.5 us a token of four
+characters, and 1.4 us one of eleven."""
 
 _FORCING_S = 0.1
 """After which no more tokens without a choice are looked for: they save time and need not be all."""
@@ -40,7 +44,7 @@ MEMORY_BYTES = 64 << 20
 """Beside the vocabulary, which all share. A schema of the greatest length takes 8 MB."""
 
 _MOST_PARSED = 64
-"""Parsed answers that are kept. Of any other one all tokens are read again, a million a second."""
+"""Parsed answers that are kept. Of any other one all tokens are read again."""
 
 _MOST_TOKENS = 100_000
 """Of all parsed answers that are kept, at some 150 bytes each: they share `MEMORY_BYTES`."""
@@ -194,16 +198,17 @@ def _follow(
     vocab_size: int,
     ends: Sequence[int],
 ) -> None:
-    """Compiles the constraint that comes first, and answers questions about it until the other end is closed."""
+    """Compiles the constraint that comes first, within the time that comes with it, and answers questions about it
+    until the other end is closed."""
     if not (first := _receive(peer)):
         return
-    grammar, text = pickle.loads(first)
+    grammar, text, most_s = pickle.loads(first)
 
     def compile_() -> "LLMatcher":
         return _compile(vocabulary, json_options, grammar, text)
 
     try:
-        with _at_most(COMPILING_S):
+        with _at_most(most_s):
             answers = Answers(compile_(), compile_, vocab_size, ends)
     except (FaultError, ValueError) as error:
         _send(peer, _told(error))
@@ -212,7 +217,7 @@ def _follow(
     while question := _receive(peer):
         number, answer, most = pickle.loads(question)
         try:
-            with _at_most(ANSWERING_S):
+            with _at_most(ANSWERING_S + READING_S * len(answer)):
                 found = answers.allowed(number, answer) if most is None else answers.forced(number, answer, most)
         except (FaultError, ValueError) as error:
             _send(peer, _told(error))

@@ -7,7 +7,8 @@ logits, sessions or which end asks.
 import itertools
 from array import array
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from threading import Lock
 from weakref import WeakValueDictionary
 
@@ -19,8 +20,8 @@ from common.protocol.constraint import ONE_WAY_OF_JSON, Grammar, check_length
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint, FailureCode
 from common.protocol.plain import plain
-from common.sampling.constraint_process import ConstraintProcess, GoneError, VocabularyProcess
-from common.sampling.constraint_program import FaultError
+from common.sampling.constraint_process import ConstraintProcess, EndedError, GoneError, VocabularyProcess
+from common.sampling.constraint_program import ANSWERING_S, COMPILING_S, FaultError
 
 MOST_KEPT = 4
 """Compiled constraints that no answer has, as the next request usually has one of the last ones."""
@@ -45,10 +46,23 @@ _NAMES = {Grammar.JSON_SCHEMA: "JSON schema", Grammar.REGEX: "regular expression
 
 
 class GrammarConstraint:
-    """An `AnswerConstraint`; `number` is no other's of this process."""
+    """An `AnswerConstraint`; `number` is no other's of this process.
 
-    def __init__(self, process: ConstraintProcess, number: int, vocab_size: int):
+    Answers under one constraint share its process. An answer whose question ends it goes on in a process that it has
+    alone, and fails if it ends that too; the others go on in a new one that they share.
+    """
+
+    def __init__(
+        self,
+        process: ConstraintProcess,
+        number: int,
+        vocab_size: int,
+        compile_again: Callable[[bool], ConstraintProcess],
+    ):
+        """`compile_again` is told whether the process is for this answer alone, and raises PeerError."""
         self._process = process
+        self._is_alone = False
+        self._compile_again = compile_again
         self._number = number
         self._vocab_size = vocab_size
 
@@ -67,7 +81,11 @@ class GrammarConstraint:
             is_dead_end = str(error).startswith(_SAYS_DEAD_END)
             raise PeerError(_DEAD_END if is_dead_end else _TOO_COMPLEX, FailureCode.INVALID) from error
         except GoneError as error:
-            raise PeerError(_TOO_COMPLEX, FailureCode.INVALID) from error
+            if self._is_alone:
+                raise PeerError(_TOO_COMPLEX, FailureCode.INVALID) from error
+            self._is_alone = isinstance(error, EndedError)
+            self._process = self._compile_again(self._is_alone)
+            return self._ask(answer, most)
 
 
 class Grammars:
@@ -90,23 +108,36 @@ class Grammars:
         if constraint is None:
             return None
         check_length(constraint)
+        process = self._shared(constraint, COMPILING_S)
+        compile_again = partial(self._compile_again, constraint)
+        return GrammarConstraint(process, next(self._numbers), self._vocab_size, compile_again)
+
+    def _shared(self, constraint: Constraint, most_s: float) -> ConstraintProcess:
+        """The process of all answers under it. Raises as `_compile` does."""
         with self._lock:
             process = self._in_use.get(constraint)
         if process is None or process.is_gone:
             # Not under the lock, which others need for what is compiled already.
-            process = self._compile(constraint)
+            process = self._compile(constraint, most_s)
         with self._lock:
             self._in_use[constraint] = self._kept[constraint] = process
             self._kept.move_to_end(constraint)
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        return GrammarConstraint(process, next(self._numbers), self._vocab_size)
+        return process
 
-    def _compile(self, constraint: Constraint) -> ConstraintProcess:
+    def _compile_again(self, constraint: Constraint, is_alone: bool) -> ConstraintProcess:
+        """In mid-answer, where a pass may wait for it. Raises PeerError."""
+        if self._vocabulary is None or self._vocabulary.is_gone:  # to read it would take too long
+            raise PeerError(_TOO_COMPLEX, FailureCode.INVALID)
+        compile_ = self._compile if is_alone else self._shared
+        return compile_(constraint, ANSWERING_S)
+
+    def _compile(self, constraint: Constraint, most_s: float) -> ConstraintProcess:
         """Raises PeerError, which says what the library objects to."""
         vocabulary, name = self._read_vocabulary(), _NAMES[Grammar(constraint.grammar)]
         try:
-            return vocabulary.compile(constraint.grammar, constraint.text)
+            return vocabulary.compile(constraint.grammar, constraint.text, most_s)
         except FaultError as error:
             reason = plain(" ".join(str(error).split()), _LONGEST_REASON)
             raise PeerError(f"the {name} for the answer cannot be used: {reason}", FailureCode.INVALID) from error

@@ -1,10 +1,14 @@
 """What constraints cost that are made to be costly, and that their processes end with what they are for."""
 
 import gc
+import itertools
 import json
+import math
 import random
+import socket
 import threading
 import time
+from array import array
 from contextlib import suppress
 
 import psutil
@@ -14,6 +18,7 @@ from common.protocol.constraint import Grammar
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint
 from common.sampling import constraint_program
+from common.sampling.constraint_process import ConstraintProcess
 from common.sampling.constraint_program import MEMORY_BYTES
 from common.sampling.grammar import MOST_KEPT, Grammars
 from tests.common.sampling.test_grammar import CONSTRAINTS, END, TOKENIZER, VOCABULARY, walk
@@ -106,6 +111,43 @@ def test_a_mask_that_would_take_minutes_ends_that_constraint_alone(grammars):
     assert time.monotonic() - began < 2
     assert walk(other, random.Random(1)) == walk(grammars(CONSTRAINTS["person"]), random.Random(1))
     assert grammars(LATE).allowed([]).any()
+
+
+def test_an_answer_that_ends_its_process_ends_no_other_one_under_the_same_constraint(grammars, monkeypatch):
+    """However often that happens; and the others share a new process each time."""
+    monkeypatch.setattr(ConstraintProcess, "ask", ends_with(666, ConstraintProcess.ask))
+    first, second = grammars(CONSTRAINTS["regex"]), grammars(CONSTRAINTS["regex"])
+    begun = first.allowed([]).tolist()
+    for _ in range(3):
+        costly = grammars(CONSTRAINTS["regex"])
+        with pytest.raises(PeerError, match="too complex to go on"):
+            costly.allowed([666])
+        assert first.allowed([]).tolist() == second.allowed([]).tolist() == begun
+    assert first._process is second._process
+    with pytest.raises(PeerError, match="too complex to go on"):
+        costly.allowed([])
+
+
+def test_an_answer_that_cost_too_much_beside_others_goes_on_alone(grammars, monkeypatch):
+    before = grammars(CONSTRAINTS["regex"])
+    with monkeypatch.context() as patched:
+        patched.setattr(ConstraintProcess, "ask", ends_with(666, ConstraintProcess.ask, times=1))
+        allowed = before.allowed([666])
+    assert allowed.tolist() == grammars(CONSTRAINTS["regex"]).allowed([666]).tolist()
+    assert before._process is not grammars(CONSTRAINTS["regex"])._process
+
+
+def ends_with(token, ask, times=math.inf):
+    """A process that ends, at most so many times, with a question about an answer that has this token."""
+    counted = itertools.count()
+
+    def ask_or_end(process, question):
+        is_costly = isinstance(question[1], array) and token in question[1]
+        if is_costly and not process.is_gone and next(counted) < times:
+            process._peer.shutdown(socket.SHUT_RDWR)
+        return ask(process, question)
+
+    return ask_or_end
 
 
 def descendants() -> list[psutil.Process]:

@@ -2,9 +2,12 @@
 
 import random
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from array import array
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -38,6 +41,31 @@ def test_memory_is_limited_beyond_what_is_taken_already(part, is_there):
     taken = f"held = bytes(2 * MEMORY_BYTES)\n_limit_memory()\nbytes(int({part} * MEMORY_BYTES))"
     assert (run(taken).returncode == 0) is is_there
     assert MEMORY_BYTES < 2**27
+
+
+def test_a_long_answer_has_the_time_to_be_read_again(monkeypatch):
+    granted = []
+
+    @contextmanager
+    def at_most(seconds):
+        granted.append(seconds)
+        yield
+
+    monkeypatch.setattr(constraint_program, "_at_most", at_most)
+    vocabulary = LLTokenizer(definition_of(TOKENIZER), n_vocab=VOCABULARY, eos_token=[END])
+    ours, theirs = socket.socketpair()
+    following = threading.Thread(target=constraint_program._follow, args=(theirs, vocabulary, {}, VOCABULARY, [END]))
+    with ours, theirs:
+        following.start()
+        constraint_program.ask(ours, ("regex", "a*", 1.5))
+        for length in (0, 120_000):
+            constraint_program.ask(ours, (length, array("i", [END] * length), None))
+        ours.shutdown(socket.SHUT_RDWR)
+        following.join()
+    compiling, short, long = granted
+    assert compiling == 1.5
+    assert short < compiling
+    assert long - short >= 120_000 * 1.4e-6, "as long as tokens of eleven characters take"
 
 
 def test_more_answers_than_are_kept_are_followed_all_the_same():

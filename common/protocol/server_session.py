@@ -63,7 +63,7 @@ class ServerSession:
         self.state = ServerState.GENERATING
         self.feed = self._new_feed(opened.state)
         self.tree = TokenTree(opened.tokens, self._terms.context)
-        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, 0, now)
 
     # Frames that arrive.
 
@@ -75,7 +75,7 @@ class ServerSession:
         """Whether a newer stream continues this answer."""
         request = (opened.turn, opened.prompt_length, opened.settings)
         is_same = request == (self.turn, self.prompt_length, self.settings)
-        return is_same and tuple(self.tree.tokens[: len(opened.tokens)]) == opened.tokens
+        return is_same and self.tree.holds(0, opened.tokens)
 
     def reopen(self, opened: Open, now: float) -> Replies:
         """A newer stream: resumes the session, or rebuilds it where sequence or request differ; returns the replies.
@@ -94,13 +94,12 @@ class ServerSession:
             self._response_time.restart()
             return (Opened(self.id), *self._replay(known), *self._end_if_fed())
         same = common_prefix(self.tree.tokens, opened.tokens)
-        self.processed = min(self.processed, same, len(opened.tokens) - opened.settings.wants_choice)
         if self.feed is not None:
             self.feed.rewrite(same)
         self.state = server_after(self.state, Open)
         self.epoch += 1
         self.tree = TokenTree(opened.tokens, self._terms.context)
-        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, now)
+        self._begin_turn(opened.turn, opened.prompt_length, opened.settings, same, now)
         return self.opening_replies()
 
     def receive(self, message: FromClient, now: float) -> Replies:
@@ -150,10 +149,9 @@ class ServerSession:
         tokens = self.prompt_of(extend)
         self.state = server_after(self.state, Extend)
         self.tree.rewrite(extend.keep, extend.tokens)
-        self.processed = min(self.processed, extend.keep, len(tokens) - extend.settings.wants_choice)
         if self.feed is not None:
             self.feed.rewrite(extend.keep)
-        self._begin_turn(extend.turn, len(tokens), extend.settings, now)
+        self._begin_turn(extend.turn, len(tokens), extend.settings, extend.keep, now)
         return self._end_if_fed()
 
     def prompt_of(self, extend: Extend) -> tuple[int, ...]:
@@ -326,13 +324,15 @@ class ServerSession:
         answer needs the logits of its root, so there the chain must end before the root."""
         end = scheduled.start + len(scheduled.chain)
         last = self.tree.frontier if self.state is ServerState.FINISHED else self.tree.frontier - 1
-        is_unchanged = tuple(self.tree.tokens[scheduled.start : end]) == scheduled.chain
-        if self.processed != scheduled.start or end > last or not is_unchanged:
+        if self.processed != scheduled.start or end > last or not self.tree.holds(scheduled.start, scheduled.chain):
             return PassResult(False, (), ())
         self.processed = end
         return PassResult(True, (), ())
 
-    def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, now: float) -> None:
+    def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, keep: int, now: float) -> None:
+        # Of the sequence before; a root is computed again for its logits.
+        self.kept = min(keep, self.tree.frontier - settings.wants_choice)
+        self.processed = min(self.processed, self.kept)
         self.turn = turn
         self.prompt_length = prompt_length
         self.settings = settings

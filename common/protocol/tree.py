@@ -94,6 +94,10 @@ class TokenTree:
     def frontier(self) -> int:
         return len(self.tokens)
 
+    def holds(self, start: int, tokens: Sequence[int]) -> bool:
+        """Whether these tokens are committed, from position `start` on."""
+        return self.tokens[start : start + len(tokens)] == list(tokens)
+
     def __len__(self) -> int:
         """The number of live nodes, the root not counted."""
         return self._size

@@ -58,7 +58,7 @@ class Accounting:
         came for it. Its client is charged for every token that is computed for it, also for those whose K/V were
         dropped and are computed again."""
         entry.last_active_s, entry.meter = now, AnswerMeter(now, prompt_tokens)
-        entry.computed.follow(entry.session.tree.tokens)
+        entry.computed.follow(entry.session.tree.tokens[: entry.session.kept])
         self.counters.prompt_tokens += prompt_tokens
         self.counters.prefix_cache_queries += max(0, entry.to_compute)
         if is_request:

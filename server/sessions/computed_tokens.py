@@ -18,7 +18,7 @@ class ComputedTokens:
     def count_repeats(self, scheduled: ScheduledTokens) -> int:
         """How many tokens of its chain were computed before, at the same positions of the same sequence.
 
-        It counts what the server lost, and what a client dropped only to send it again. A pass that was discarded whole
+        It counts what the server lost. A pass that was discarded whole
         had computed nothing that could be kept. The root is no repeat: a turn that begins where the last one ended
         needs its logits again.
         """
@@ -47,11 +47,11 @@ class ComputedTokens:
         if len(self._tokens) < start + len(tokens):
             self._tokens[start:] = tokens
 
-    def follow(self, sequence: Sequence[int]) -> None:
-        """The client's sequence is this one now. What it no longer holds lost its K/V because the client left it: to
-        compute that again, should the client return to it, is no repeat."""
+    def follow(self, kept: Sequence[int]) -> None:
+        """A turn begins, for which the client kept these tokens of its sequence. What it did not keep lost its K/V: to
+        compute that again, should the client send it again, is no repeat."""
         if self._tokens:
-            del self._tokens[common_prefix(self._tokens, sequence) :]
+            del self._tokens[common_prefix(self._tokens, kept) :]
 
     def clear(self) -> None:
         """K/V were given up on purpose: to compute the same tokens again is no repeat."""

@@ -181,6 +181,43 @@ def test_a_prompt_that_its_client_left_and_asks_again_is_no_repeat(sessions: Ses
     assert sessions.counters.recomputed_tokens == 0
 
 
+def test_what_its_client_drops_and_sends_again_is_no_repeat(sessions: Sessions) -> None:
+    client, fake_target, prompt = Client(sessions, "s"), FakeTarget(), prompt_of(1, 30)
+    client.open(prompt, Settings(max_new_tokens=2))
+    answer(client, sessions, fake_target)
+    client.say(client.session.extend(0, [*prompt, 7], Settings(max_new_tokens=2)))
+    answer(client, sessions, fake_target)
+    assert client.session.answer == decode([*prompt, 7], 2)
+    assert sessions.counters.recomputed_tokens == 0
+
+
+def test_a_root_whose_answer_was_cancelled_before_its_pass_is_computed_once_more_and_is_no_repeat(
+    sessions: Sessions,
+) -> None:
+    client, fake_target, prompt = Client(sessions, "s"), FakeTarget(), prompt_of(1, 30)
+    client.open(prompt, Settings(max_new_tokens=2))
+    answer(client, sessions, fake_target)
+    client.say(client.session.extend(len(prompt), [], SETTINGS))
+    client.say(client.session.cancel())
+    client.hear()
+    client.say(client.session.extend(len(prompt), [7, 8], Settings(max_new_tokens=2)))
+    answer(client, sessions, fake_target)
+    assert client.session.answer == decode([*prompt, 7, 8], 2)
+    assert sessions.counters.recomputed_tokens == 0
+
+
+def test_what_a_session_lost_between_its_turns_is_noticed(sessions: Sessions) -> None:
+    client, fake_target, prompt = Client(sessions, "s"), FakeTarget(), prompt_of(1, 30)
+    client.open(prompt, Settings(max_new_tokens=2))
+    answer(client, sessions, fake_target)
+    (entry,) = sessions._registry.entries
+    entry.session.processed -= 5
+    entry.sequence.cut(entry.session.processed)
+    client.say(client.session.extend(client.session.tree.frontier, [7], SETTINGS))
+    one_pass(sessions, fake_target)
+    assert sessions.counters.recomputed_tokens == 5
+
+
 def test_stale_nodes_reach_the_summary(sessions: Sessions) -> None:
     client, fake_target = Client(sessions, "s"), FakeTarget()
     client.open([3, 4])

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from common.address import Address
 from common.protocol.errors import MisuseError, OutriderError
 from server.fault_isolation import describe_error
 from server.fleet.members import Member, alike, read_member, sessions_elsewhere
@@ -49,7 +48,7 @@ class FleetStore(Protocol):
         ...
 
     async def leave(self, member: str) -> None:
-        """Clients are no longer sent to this replica, and the store is let go. Raises StoreError."""
+        """Forgets this replica, and lets the store go. Raises StoreError."""
         ...
 
 
@@ -66,14 +65,15 @@ class Fleet:
         clock: Callable[[], float] = time.monotonic,
     ):
         """`own` is what this server says of itself, with the `sessions` that each client has at that time."""
-        self.addresses: tuple[Address, ...] = (own.address,)
+        self.addresses = alike(own, ())
         self._store = store
         self._own = own
         self._quotas = quotas
         self._sessions = sessions
         self._clock = clock
         self._is_reached = True
-        self._strangers: frozenset[Address] = frozenset()
+        self._exchanging = asyncio.Lock()  # between what is offered and what is agreed nothing else is offered
+        self._strangers: frozenset[str] = frozenset()
         self._unreadable: frozenset[str] = frozenset()
 
     async def join(self) -> None:
@@ -105,15 +105,27 @@ class Fleet:
             await asyncio.sleep(INTERVAL_S)
             self._note_strangers(await self._exchange())
 
+    async def drain(self) -> None:
+        """Clients are sent elsewhere from now on; what the answers that are left use is counted by all, as long as
+        `run` goes on."""
+        self._own = replace(self._own, address=None)
+        await self._exchange()
+
     async def leave(self) -> None:
-        """Clients are sent elsewhere from now on; to be called once `run` has ended."""
+        """What was used since the last exchange is handed in, and this replica is forgotten; to be called once `run`
+        has ended."""
+        await self._exchange()
         try:
             await self._store.leave(self._own.id)
         except StoreError as error:
-            _log.warning("%s; clients are sent here until it forgets this replica", error)
+            _log.warning("%s; it forgets this replica and its sessions by itself", error)
 
     async def _exchange(self) -> Sequence[Member]:
-        """The other replicas; none while the store cannot be used."""
+        """The other replicas that do not drain; none while the store cannot be used."""
+        async with self._exchanging:
+            return await self._exchange_alone()
+
+    async def _exchange_alone(self) -> Sequence[Member]:
         own = replace(self._own, sessions=self._sessions())
         uses = self._quotas.offer(self._clock())
         try:
@@ -127,7 +139,7 @@ class Fleet:
         self._quotas.agree(found.levels, sessions_elsewhere(own, others), self._clock())
         self.addresses = alike(own, others)
         self._note_back()
-        return others
+        return [each for each in others if each.address is not None]
 
     def _readable(self, records: Mapping[str, str]) -> list[Member]:
         """Those of another release are named once and left out."""
@@ -153,8 +165,8 @@ class Fleet:
         self._is_reached = True
 
     def _note_strangers(self, others: Sequence[Member]) -> None:
-        differing = {each.address: self._own.difference(each) for each in others}
+        differing = {str(each.address): self._own.difference(each) for each in others}
         strangers = frozenset(address for address, differs in differing.items() if differs)
-        for address in sorted(strangers - self._strangers, key=str):
+        for address in sorted(strangers - self._strangers):
             _log.warning("no client is sent from here to %s, which is no replica: %s", address, differing[address])
         self._strangers = strangers

@@ -52,8 +52,11 @@ class ListedFleet:
                     _log.warning(said, self._file, _why(error))
                 self._is_read = False
 
-    async def leave(self) -> None:
+    async def drain(self) -> None:
         """As `Fleet`; whoever writes the file leaves this replica out."""
+
+    async def leave(self) -> None:
+        """As `Fleet`; nobody has to be told."""
 
     def _read(self) -> tuple[Address, ...]:
         lines = self._file.read_text(encoding="utf-8").split()

@@ -20,10 +20,10 @@ from common.rpc.description_checks import MOST_REPLICAS
 @dataclass(frozen=True, slots=True)
 class Member:
     """One replica. `id` is made anew at each start; `address` is where clients dial it, one for all behind a load
-    balancer. `sessions` are those of each client, by its token's name."""
+    balancer, and None while it drains. `sessions` are those of each client, by its token's name."""
 
     id: str
-    address: Address
+    address: Address | None
     targets: tuple[TargetIdentity, ...]
     sessions: Mapping[str, int]
 
@@ -40,7 +40,8 @@ class Member:
 
     def record(self) -> str:
         """What the store keeps of it."""
-        fields: dict[str, Any] = {"address": str(self.address), "sessions": dict(self.sessions)}
+        address = None if self.address is None else str(self.address)
+        fields: dict[str, Any] = {"address": address, "sessions": dict(self.sessions)}
         fields["targets"] = [[each.model, each.fingerprint, dict(each.drafts)] for each in self.targets]
         # Apart, for releases that know only the three.
         fields["computed"] = [[each.context, each.numerics] for each in self.targets]
@@ -55,9 +56,12 @@ def read_member(identity: str, record: str) -> Member:
         computed = fields.get("computed", [[0, ""]] * len(named))
         targets = tuple(_identity(*each, *how) for each, how in zip(named, computed, strict=True))
         sessions = {str(client): int(count) for client, count in fields["sessions"].items()}
-        if not is_plain(fields["address"]):
+        address = fields["address"]
+        if address is None:
+            return Member(identity, None, targets, sessions)
+        if not is_plain(address):
             raise ValueError
-        return Member(identity, parse_destination(fields["address"]), targets, sessions)
+        return Member(identity, parse_destination(address), targets, sessions)
     except (MisuseError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError("no replica of this release wrote this") from error
 
@@ -68,10 +72,11 @@ def _identity(model: Any, fingerprint: Any, drafts: Any, context: Any, numerics:
 
 
 def alike(own: Member, others: Sequence[Member]) -> tuple[Address, ...]:
-    """The addresses of the replicas that a session of this one can go on at, itself included, in a fixed order. Of more
-    than clients take, each replica lists others."""
-    fitting = {each.address for each in others if not own.difference(each)} - {own.address}
-    return tuple(sorted((own.address, *drawn(fitting, str(own.address), MOST_REPLICAS - 1)), key=str))
+    """The addresses of the replicas that a session of this one can go on at, in a fixed order. It is one of them, and
+    none is one that drains. Of more than clients take, each replica lists others."""
+    ours = set[Address]() if own.address is None else {own.address}
+    fitting = {each.address for each in others if each.address is not None and not own.difference(each)} - ours
+    return tuple(sorted((*ours, *drawn(fitting, str(own.address), MOST_REPLICAS - len(ours))), key=str))
 
 
 def drawn(addresses: Iterable[Address], key: str, most: int) -> list[Address]:

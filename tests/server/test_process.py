@@ -60,25 +60,34 @@ async def test_it_drains_at_the_first_signal(target: Path) -> None:
     assert (word, counters["committed_tokens"], counters["recomputed_tokens"]) == ("summary", 60, 0)
 
 
-async def test_a_replica_leaves_its_fleet_and_then_drains(target: Path, tmp_path: Path) -> None:
+async def test_a_replica_that_drains_is_listed_no_more_and_is_forgotten_when_it_ends(
+    target: Path, tmp_path: Path
+) -> None:
     shared, tokens = real_store(tmp_path), 80
     options = ("--pace-pass", "20ms", "--fleet-store", shared.url)
     other = RedisStore(shared.url)
+
+    async def others() -> list[str]:
+        members = (await other.exchange("other", "", {})).members
+        return [record for member, record in members.items() if member != "other"]
+
     try:
         async with daemon(target, *options) as (process, address), connect(address) as connection:
             session, stream = await new_session(connection), connection.generate()
             playing = asyncio.create_task(play(session, stream, session.open([5, 6], Settings(tokens)), nothing))
-            while len((await other.exchange("other", "", {})).members) < 2:
+            while not await others():
                 await asyncio.sleep(0.01)
             process.send_signal(signal.SIGTERM)
-            while len((await other.exchange("other", "", {})).members) == 2:
+            while any(json.loads(each)["address"] for each in await others()):
                 assert not playing.done()
                 await asyncio.sleep(0.01)
             assert not playing.done()
+            assert [sum(json.loads(each)["sessions"].values()) for each in await others()] == [1], "it goes on"
             with suppress(LinkError):  # as above
                 await playing
             assert len(session.answer) == tokens
             await last_words(process)
+            assert not await others()
     finally:
         await other.leave("other")
         shared.end()

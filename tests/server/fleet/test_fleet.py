@@ -97,6 +97,55 @@ async def test_nobody_waits_for_a_stranger_at_another_address(store) -> None:
         await asyncio.wait_for(Replica(store, 2).fleet.join(), 0.1)
 
 
+async def test_what_a_draining_replica_goes_on_with_counts_until_it_has_left(store) -> None:
+    first, second = Replica(store, 1), Replica(store, 2)
+    first.sessions = {"alice": 2}
+    await exchanged(first, second)
+    first.asks(3)
+    await first.fleet.drain()
+    await exchanged(second)
+    assert second.fleet.addresses == (Address("10.0.0.1", 7072),)
+    assert (second.quotas.sessions_elsewhere("alice"), second.asks(10)) == (2, 7)
+    await exchanged(second)
+    first.quotas.used("alice", 1500, first.now)
+    await first.fleet.leave()
+    await exchanged(second)
+    assert second.quotas.sessions_elsewhere("alice") == 0
+    second.now += 6  # for a request
+    with pytest.raises(AdmissionRefusedError, match="has used up its tokens"):
+        second.quotas.check("alice", second.now)
+
+
+async def test_a_draining_replica_is_no_stranger_whatever_its_target_is(store, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(fleet, "INTERVAL_S", 0.0)
+    former = Replica(store, 1)
+    await exchanged(former)
+    await former.fleet.drain()
+    first = Replica(store, 2, replace(FIRST, targets=(replace(TARGET, fingerprint="0" * 64),)))
+    await exchanged(first)
+    running = asyncio.create_task(first.fleet.run())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    running.cancel()
+    assert first.fleet.addresses == (Address("10.0.0.1", 7072),)
+    assert not caplog.messages
+
+
+async def test_an_exchange_waits_for_another_one(store) -> None:
+    """Or what one offers would count as agreed with the other."""
+    replica, under_way, exchange = Replica(store, 1), list[str](), store.exchange
+
+    async def slow(*said):
+        under_way.append("begins")
+        await asyncio.sleep(0)
+        under_way.append("ends")
+        return await exchange(*said)
+
+    store.exchange = slow
+    await asyncio.gather(replica.fleet.join(), replica.fleet.drain())
+    assert under_way == ["begins", "ends"] * 2
+
+
 async def test_a_quota_is_one_for_all_replicas(store) -> None:
     first, second = Replica(store, 1), Replica(store, 2)
     assert first.asks(6) == 6

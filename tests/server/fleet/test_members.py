@@ -92,6 +92,14 @@ def test_replicas_are_listed_in_one_order_by_all_of_them() -> None:
     assert alike(FIRST, [SECOND]) == alike(SECOND, [FIRST]) == (FIRST.address, SECOND.address)
 
 
+def test_of_a_replica_that_drains_the_sessions_count_and_no_client_is_sent_there() -> None:
+    draining = replace(SECOND, address=None)
+    assert read_member("two", draining.record()) == draining
+    assert alike(FIRST, [draining]) == (FIRST.address,)
+    assert alike(draining, [FIRST]) == (FIRST.address,)
+    assert sessions_elsewhere(FIRST, [FIRST, draining]) == {"alice": 1, "bob": 3}
+
+
 def test_sessions_of_the_others_are_added_up() -> None:
     third = replace(SECOND, id="three", address=Address("10.0.0.3", 7070))
     assert sessions_elsewhere(FIRST, [FIRST, SECOND, third]) == {"alice": 2, "bob": 6}

@@ -9,7 +9,8 @@ from typing import Any
 import grpc
 
 MAX_FROM_CLIENT_BYTES = 1024 * 1024
-"""Enough for an Open with 128k tokens of at most 5 bytes each; nothing legitimate is larger."""
+"""Enough for an Open with 349,000 tokens of a vocabulary of up to 2 million, which take 3 bytes each: longer sequences
+can be neither sent at once nor resumed."""
 
 MAX_FROM_SERVER_BYTES = 4 * 1024 * 1024
 

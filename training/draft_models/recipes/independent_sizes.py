@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig
 from common.models.checkpoint import load_config
 from common.models.families import differs_by_layer, feed_forward_name, feed_forward_width, head_size, key_value_heads
 from common.models.parts import layers_of
+from common.models.source import QUANTISATION
 from common.protocol.errors import MisuseError
 from training.draft_models.features import FrozenTarget
 
@@ -67,6 +68,9 @@ def count(config: PreTrainedConfig) -> int:
 
 def _config(target: FrozenTarget, layers: int, hidden: int) -> PreTrainedConfig:
     config: Any = load_config(target.directory)
+    # The draft's weights are plain numbers, however the target's are stored.
+    if hasattr(config, QUANTISATION):
+        delattr(config, QUANTISATION)
     like: Any = target.config
     size = head_size(like)
     heads = hidden // size

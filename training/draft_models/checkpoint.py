@@ -19,7 +19,7 @@ from common.atomic import atomic_file
 from common.protocol.errors import MisuseError
 from training.writing import BEGUN_AGAIN, CONTINUED, written
 
-VERSION = 2
+VERSION = 3
 """Of what is stored of a run's settings; another version of Outrider may store others."""
 
 

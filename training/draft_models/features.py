@@ -6,6 +6,8 @@ It may not know any draft kind, nor losses.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +55,13 @@ class FrozenTarget:
     def key_value_size(self) -> int:
         """E_kv: key/value heads times their size, the width of one layer's keys of one token."""
         return key_width(self.config)
+
+    @property
+    def chat_form(self) -> str:
+        """A digest of what decides a conversation's tokens and is not in `fingerprint`: the chat template, the special
+        tokens that it writes, and the end tokens."""
+        form = [self.tokenizer.chat_template, self.tokenizer.special_tokens_map, sorted(self.end_tokens)]
+        return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
 
     @property
     def embedding(self) -> torch.nn.Module:

@@ -125,15 +125,24 @@ class Regeneration:
         return greedy_answers(self.target, prompts, rooms)
 
     def read(self) -> dict[str, list[Sample]]:
-        """The cached samples for this target and length, by the digest of the conversation."""
+        """The cached samples that would be made again, by the digest of the conversation."""
         return {entry["source"]: [load_sample(item) for item in entry["samples"]] for entry in self.entries()}
 
     def entries(self) -> Iterator[Mapping[str, Any]]:
         if self.cache.exists():
+            conditions = self.conditions()
             with self.cache.open(encoding="utf-8") as file:
                 for entry in map(json.loads, file):
-                    if entry["target"] == self.target.fingerprint and entry["max_length"] == self.max_length:
+                    if conditions.items() <= entry.items():
                         yield entry
+
+    def conditions(self) -> dict[str, Any]:
+        """What an answer depends on beside its conversation."""
+        return {
+            "target": self.target.fingerprint,
+            "chat_form": self.target.chat_form,
+            "max_length": self.max_length,
+        }
 
     def drop_half_line(self) -> None:
         """Removes an incomplete last line, which a killed run may leave."""
@@ -144,8 +153,7 @@ class Regeneration:
     def write(self, dialogue: Dialogue) -> None:
         entry = {
             "source": dialogue.source.digest,
-            "target": self.target.fingerprint,
-            "max_length": self.max_length,
+            **self.conditions(),
             "messages": [{"role": turn.role, "content": turn.content} for turn in dialogue.turns],
             "samples": [
                 {"ids": sample.ids.tolist(), "answers": np.flatnonzero(sample.answers).tolist()}

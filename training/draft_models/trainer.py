@@ -259,6 +259,7 @@ class TrainingRun:
             "kind": self.recipe.kind,
             "options": dict(self.recipe.describe()),
             "target": self.target.fingerprint,
+            "chat template, special tokens and end tokens": self.target.chat_form,
             "data": self.sources.data,
             "held out": self.sources.held_out,
             "seed": settings.seed,

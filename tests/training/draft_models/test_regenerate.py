@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,16 @@ def test_answers_of_another_target_are_not_taken(target: FrozenTarget, tmp_path:
     text = regeneration.cache.read_text().replace(target.fingerprint, "f" * 64)
     regeneration.cache.write_text(text)
     assert regeneration.read() == {}
+
+
+def test_answers_to_another_form_of_the_conversation_are_not_taken(target: FrozenTarget, tmp_path: Path) -> None:
+    regeneration, _ = make(target, tmp_path)
+    regeneration.write(Dialogue(TALKS[0], []))
+    retold, ends_otherwise = deepcopy(target.tokenizer), replace(target, end_tokens=target.end_tokens | {7})
+    retold.chat_template = "Be kind. " + str(retold.chat_template)
+    for changed in (replace(target, tokenizer=retold), ends_otherwise):
+        assert replace(regeneration, target=changed).read() == {}
+    assert list(regeneration.read()) == [TALKS[0].digest]
 
 
 def test_a_sample_that_continues_another_takes_its_place() -> None:

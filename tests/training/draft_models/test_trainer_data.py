@@ -52,6 +52,23 @@ def test_a_resumed_run_may_not_change_what_is_in_a_file_of_prompts(settings: Tra
     assert "On 1 held-out prompt, " in card(Ran(replace(asked, resume=True)))
 
 
+def test_a_run_is_resumed_with_its_chat_template_alone(settings: TrainSettings, tmp_path: Path) -> None:
+    target, data = make_inputs(tmp_path)
+    asked = replace(settings, target=str(target), data=(data,))
+
+    def save(out: Path) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Ran(asked, save=save)
+    template = target / "chat_template.jinja"
+    template.write_text("Be kind. " + template.read_text())
+    with pytest.raises(
+        MisuseError, match=r"other settings \(chat template, special tokens and end tokens: \w+, now \w"
+    ):
+        Ran(replace(asked, resume=True))
+
+
 def test_nothing_is_measured_on_a_file_that_is_learned(settings: TrainSettings, tmp_path: Path) -> None:
     same = tmp_path / "same.jsonl"
     same.write_bytes(settings.data[0].read_bytes())

@@ -6,7 +6,7 @@ May not know any draft kind. The counts are part of the trained module, so that 
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import distributed, nn
 
 from common.draft_models.vocabulary import most_frequent
 from common.protocol.errors import MisuseError
@@ -32,9 +32,14 @@ class TokenCounts(nn.Module):
         return "the target's" if self.size is None else f"the {self.size} most frequent tokens of the text"
 
     def add(self, batch: Batch) -> None:
-        """Counts a batch's learned tokens, in training and where the head is trimmed."""
-        if self.size is not None and self.training:
-            self.counts += torch.bincount(batch.targets, minlength=len(self.counts)).to(self.counts.device)
+        """Counts a batch's learned tokens, in training and where the head is trimmed. Of several processes each counts
+        the batches of all: the first one's counts are saved, and given to the others before each step."""
+        if self.size is None or not self.training:
+            return
+        found = torch.bincount(batch.targets, minlength=len(self.counts)).to(self.counts.device)
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.all_reduce(found)
+        self.counts += found
 
     def kept(self) -> torch.Tensor | None:
         """The end tokens and the most frequent ones so far, int64 ascending; None for all."""

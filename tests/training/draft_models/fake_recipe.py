@@ -31,12 +31,14 @@ from training.draft_models.recipe import (
     RoundsSize,
     Tuning,
 )
+from training.draft_models.token_counts import TokenCounts
 from training.draft_models.trainer import TrainSettings, train_draft
 from training.progress import TrainingBar
 
 
 class FakeRecipe:
-    """`dropout` draws random numbers and `seen` counts steps, as real recipes may: both must survive a resumed run.
+    """`dropout` draws random numbers, `seen` counts steps and `counts` learned tokens, as real recipes may: all must
+    survive a resumed run.
 
     In step `halts_in`, counted from 1, it waits to be killed; 0 for never."""
 
@@ -47,6 +49,8 @@ class FakeRecipe:
         self.tuning = Tuning(rate=1e-2, weight_decay=0.1)
         self.module = nn.Sequential(nn.Dropout(0.2), nn.Linear(target.config.hidden_size, target.config.vocab_size))
         self.module.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.counts = TokenCounts(target.config.vocab_size, 1, target.end_tokens)
+        self.module[1].add_module("counts", self.counts)
         self.halts_in = halts_in
         self.asked: list[tuple[list[list[int]], RoundsSize]] = []
 
@@ -54,6 +58,7 @@ class FakeRecipe:
         if moment.step + 1 == self.halts_in:
             threading.Event().wait()
         self.module.get_buffer("seen").add_(1)
+        self.counts.add(batch)
         logits = self.module(features.hidden[0][batch.learn]).float()
         total = nn.functional.cross_entropy(logits, batch.targets) * (1 + moment.share)
         return LossParts(total, {"share": torch.tensor(moment.share)})

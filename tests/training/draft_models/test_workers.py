@@ -39,6 +39,7 @@ def test_two_processes_equal_one_that_accumulates(tmp_path: Path, monkeypatch: p
     fake_recipe.main()
     for name in ("1.weight", "1.bias"):
         torch.testing.assert_close(weights(together)[name], weights(alone)[name], rtol=1e-4, atol=1e-5)
+    assert torch.equal(weights(together)["1.counts.counts"], weights(alone)["1.counts.counts"])
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch cannot join processes")

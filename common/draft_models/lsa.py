@@ -4,6 +4,9 @@ What may live here: the forms of it, and the encoder of a learnt codec behind on
 pools, slots or the wire.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Self
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -33,7 +36,11 @@ class LayerSelfAttention(nn.Module):
 
 class LayerMixture(nn.Module):
     """A learnt weight for every channel of every layer, their mean, and one feed-forward layer with a residual. It
-    takes a fraction of self-attention's time and loses little, as the best mixture hardly depends on the token."""
+    takes a fraction of self-attention's time and loses little, as the best mixture hardly depends on the token.
+
+    Channels are standardised in float32 whatever dtype the module is put in: of a key that lies many deviations from
+    zero, a mean in bfloat16 leaves little but its rounding. Drafts of earlier versions have mean and deviation in
+    bfloat16 on the disk; see `keep_stored_dtypes`."""
 
     mean_LW: torch.Tensor  # noqa: N815
     deviation_LW: torch.Tensor  # noqa: N815
@@ -59,9 +66,16 @@ class LayerMixture(nn.Module):
         self.mean_LW.copy_(layers_NLW.float().mean(dim=0))
         self.deviation_LW.copy_(layers_NLW.float().std(dim=0).clamp(min=_LEAST_DEVIATION))
 
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """What `to` and its like are made of: mean and deviation change their device alone."""
+        before = self.mean_LW, self.deviation_LW
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.mean_LW, self.deviation_LW = (each.to(self.gate.device) for each in before)
+        return self
+
     def forward(self, layers_NLW: torch.Tensor) -> torch.Tensor:
         """`[N, W]` from `[N, L, W]`."""
-        standard = (layers_NLW - self.mean_LW) / self.deviation_LW
+        standard = ((layers_NLW - self.mean_LW) / self.deviation_LW).to(self.gate.dtype)
         mixed = (standard * self.gate).mean(dim=1)
         out: torch.Tensor = mixed + self.down_proj(functional.silu(self.up_proj(self.norm(mixed))))
         return out
@@ -91,6 +105,14 @@ class CodedMixer(nn.Module):
         """`[N, width]` from `[N, L, W]`."""
         encoded: torch.Tensor = self.encode(self.mixer(layers_NLW))
         return encoded
+
+
+def keep_stored_dtypes(mixer: nn.Module, stored: Mapping[str, torch.Tensor]) -> None:
+    """Puts what a mixer standardises by in the dtypes in which it is `stored`, so that a draft of an earlier version
+    goes on computing what it was measured with."""
+    for name, buffer in mixer.named_buffers():
+        if name in stored:
+            buffer.data = buffer.to(stored[name].dtype)
 
 
 StateMixer = LayerSelfAttention | LayerMixture | LayerMean | CodedMixer

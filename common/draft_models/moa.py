@@ -22,7 +22,7 @@ from common.draft_models.directory import (
     save_draft,
 )
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
-from common.draft_models.lsa import MIXERS, CodedMixer, StateMixer
+from common.draft_models.lsa import MIXERS, CodedMixer, StateMixer, keep_stored_dtypes
 from common.draft_models.state_codec import StateCodec, codec_of
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.draft_models.weight_files import read_tensors
@@ -177,5 +177,7 @@ def load_lsa(directory: Path) -> StateMixer:
         )
     lsa = make_lsa(config)
     if lsa.state_dict():  # a plain mean has nothing to load
-        load_into(lsa, read_tensors(directory, EXPORTER_WEIGHTS), directory)
+        stored = read_tensors(directory, EXPORTER_WEIGHTS)
+        load_into(lsa, stored, directory)
+        keep_stored_dtypes(lsa, stored)
     return lsa

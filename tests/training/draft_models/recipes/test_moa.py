@@ -170,7 +170,8 @@ def test_what_is_saved_is_what_was_trained(target, tmp_path, mixer):
         assert all(torch.equal(saved[name], each.bfloat16().float()) for name, each in draft.state_dict().items())
     server = load_lsa(tmp_path).state_dict()
     assert set(server) == set(recipe.lsa.state_dict())
-    assert all(torch.equal(server[name], each.bfloat16().float()) for name, each in recipe.lsa.state_dict().items())
+    assert all(torch.equal(server[name], each.bfloat16().float()) for name, each in recipe.lsa.named_parameters())
+    assert all(torch.equal(server[name], each) for name, each in recipe.lsa.named_buffers())
 
 
 @pytest.fixture(scope="module")

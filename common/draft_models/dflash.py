@@ -18,7 +18,7 @@ from torch import nn
 from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY, DraftFacts, load_into, network_from, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.layouts import DFLASH, SERVER_PREFIX, published_names, recognise, rename
-from common.draft_models.published_layers import count_layers, layer_settings, read_layer_shapes
+from common.draft_models.published_layers import check_settings, count_layers, layer_settings, read_layer_shapes
 from common.draft_models.state_fuse import StateFuse, check_reach, check_taps
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
@@ -29,13 +29,6 @@ from common.models.source import CONFIG, read_json
 KIND = "dflash"
 
 _SETTINGS = "dflash_config"
-_COMPUTED_SO = {
-    "is_causal": False,
-    "input_embedding_scale": 1.0,
-    "output_multiplier": 1.0,
-    "final_logit_softcapping": None,
-}
-"""What is computed here, of settings that a published draft may have otherwise."""
 _LONGEST = 256
 """Rows of a block, whatever a configuration says."""
 
@@ -163,7 +156,7 @@ def _config(content: Mapping[str, Any], shape: LayerShape, layers: int, director
     number in a published configuration is that of the layer which the hidden states leave."""
     try:
         own = dict(content.get(_SETTINGS) or {})
-        _check_settings({**content, **own}, directory)
+        check_settings({**content, **own}, directory, is_causal=False)
         taps = check_taps([int(number) + 1 for number in own.get("target_layer_ids") or content["target_layer_ids"]])
         length = int(content.get("block_size") or own["block_size"])
         vocabulary, mask = int(content["vocab_size"]), int(own["mask_token_id"])
@@ -174,12 +167,3 @@ def _config(content: Mapping[str, Any], shape: LayerShape, layers: int, director
             f"{directory / CONFIG} lacks the block's length, its mask or the target's layers; fetch it again"
         ) from error
     return DflashConfig(shape, layers, length, mask, taps, vocabulary)
-
-
-def _check_settings(said: Mapping[str, Any], directory: Path) -> None:
-    """Raises CheckpointError where one says that the draft computes in another way."""
-    for name, value in _COMPUTED_SO.items():
-        if said.get(name) not in (None, value):
-            raise CheckpointError(
-                f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another"
-            )

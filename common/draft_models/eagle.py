@@ -16,7 +16,7 @@ from torch import nn
 from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
 from common.draft_models.layouts import recognise, rename
-from common.draft_models.published_layers import count_layers, layer_settings, read_layer_shapes
+from common.draft_models.published_layers import check_settings, count_layers, layer_settings, read_layer_shapes
 from common.draft_models.vocabulary import KEPT_TOKENS
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
@@ -106,6 +106,7 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
         if layout is None or layout.kind != KIND:
             raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory")
         settings = layer_settings(layout, directory)
+        check_settings({**read_json(directory / CONFIG), **settings}, directory, is_causal=True)
         layers = count_layers(layout, settings, tensors, directory)
         tensors = rename(layout, tensors, directory, layers=layers)
         first, *further = read_layer_shapes(settings, tensors, directory, layers)

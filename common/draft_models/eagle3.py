@@ -24,7 +24,7 @@ from common.draft_models.directory import (
 )
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.layouts import EAGLE3, SERVER_PREFIX, published_names, recognise, rename
-from common.draft_models.published_layers import count_layers, layer_settings, read_layer_shapes
+from common.draft_models.published_layers import check_settings, count_layers, layer_settings, read_layer_shapes
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
@@ -41,6 +41,14 @@ _NORM_FIRST_KEY = "norm_before_residual"
 _NORM_OUTPUT_KEY = "norm_output"
 _EAGLE_KEY = "eagle_config"
 """Where some publishers put what only EAGLE's drafts have."""
+_COMPUTED_SO = {
+    "is_causal": True,
+    "use_aux_hidden_state": True,
+    "use_input_layernorm_in_first_layer": True,
+    "use_last_layernorm": True,
+    "use_mtp_layernorm": False,
+}
+"""Of settings that a published draft may have otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +320,9 @@ def _config(
         of_eagle = dict(content.get(_EAGLE_KEY) or {}) | dict(content)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again") from error
+    check_settings({**of_eagle, **settings}, directory, **_COMPUTED_SO)
     rows = vocabulary if head is None else len(head)
-    if kept is not None and (len(kept) != rows or not rows or int(kept.min()) < 0 or int(kept.max()) >= vocabulary):
+    if kept is not None and not _each_has_a_token(kept, rows, vocabulary):
         raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again")
     if embedding is not None and len(embedding) != vocabulary:
         raise CheckpointError(f"the embedding in {directory} is not of {vocabulary} tokens; fetch it again")
@@ -342,6 +351,13 @@ def _kept(tensors: dict[str, torch.Tensor], directory: Path) -> torch.Tensor | N
         if not torch.equal(marked, kept.sort().values):
             raise CheckpointError(f"the maps 'd2t' and 't2d' in {directory} contradict each other; fetch it again")
     return kept
+
+
+def _each_has_a_token(kept: torch.Tensor, rows: int, vocabulary: int) -> bool:
+    """Whether each of a head's `rows` has a token of its own."""
+    if not len(kept) == len(set(kept.tolist())) == rows > 0:
+        return False
+    return bool(kept.min() >= 0) and bool(kept.max() < vocabulary)
 
 
 def _maps(config: Eagle3Config, kept: torch.Tensor | None) -> dict[str, torch.Tensor]:

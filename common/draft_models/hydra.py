@@ -17,7 +17,7 @@ from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, re
 from common.draft_models.layers import LayerShape, ResidualBlock
 from common.draft_models.layouts import recognise, rename
 from common.draft_models.path_heads import PathHeads
-from common.draft_models.published_layers import read_layer_shapes
+from common.draft_models.published_layers import check_settings, read_layer_shapes
 from common.draft_models.weight_files import read_tensors
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
@@ -173,5 +173,6 @@ def _published_layer(content: Mapping[str, Any], tensors: Mapping[str, torch.Ten
         "num_key_value_heads": own["layer.k_proj.weight"].shape[0] // head_dim,
         "intermediate_size": own["layer.gate_proj.weight"].shape[0],
     }
+    check_settings(settings, directory, is_causal=True)
     (shape,) = read_layer_shapes(settings, own, directory)
     return replace(shape, input_norm=True)

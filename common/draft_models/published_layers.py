@@ -14,6 +14,21 @@ from common.models.errors import CheckpointError
 from common.models.rope import read_rope
 from common.models.source import CONFIG, read_json
 
+_COMPUTED_SO: Mapping[str, tuple[object, ...]] = {
+    "input_embedding_scale": (1,),
+    "embedding_multiplier": (1,),
+    "scale_emb": (1,),
+    "attention_multiplier": (),
+    "attn_logit_softcapping": (0,),
+    "residual_multiplier": (1,),
+    "scale_depth": (),
+    "logit_scale": (1,),
+    "logits_scaling": (1,),
+    "output_multiplier": (1,),
+    "dim_model_base": (),
+    "final_logit_softcapping": (0,),
+}
+"""Of settings by which some families scale or cap what Llama does not, the values that change nothing, beside none."""
 _MOST_LAYERS = 64
 """Layers that are read from a published directory, whatever it says."""
 
@@ -25,6 +40,16 @@ def layer_settings(layout: Layout, directory: Path) -> Mapping[str, Any]:
     if not isinstance(settings, Mapping):
         raise CheckpointError(f"{directory / CONFIG} lacks the sizes of a Llama layer; fetch it again")
     return settings
+
+
+def check_settings(said: Mapping[str, Any], directory: Path, **of_kind: object) -> None:
+    """Raises CheckpointError where a setting says that the draft computes in another way than Llama, or than `of_kind`
+    has it."""
+    for name, values in {**_COMPUTED_SO, **{name: (value,) for name, value in of_kind.items()}}.items():
+        if said.get(name) not in (None, *values):
+            raise CheckpointError(
+                f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another"
+            )
 
 
 def count_layers(layout: Layout, settings: Mapping[str, Any], names: Iterable[str], directory: Path) -> int:

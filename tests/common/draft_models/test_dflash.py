@@ -43,6 +43,8 @@ def test_the_targets_layers_may_be_named_at_the_top(tmp_path):
         ("input_embedding_scale", 1.0, 7.0),
         ("output_multiplier", 1, 0.5),
         ("final_logit_softcapping", None, 20.0),
+        ("final_logit_softcapping", 0, 20.0),
+        ("logit_scale", 1.0, 0.0625),
     ],
 )
 def test_a_setting_that_changes_what_is_computed_is_refused_by_its_name(tmp_path, name, default, other, at_top):

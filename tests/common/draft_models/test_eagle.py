@@ -233,6 +233,16 @@ def test_a_checkpoint_that_is_no_eagle_draft_of_such_layers_is_refused(tmp_path,
         load_eagle(tmp_path / "eagle")
 
 
+@pytest.mark.parametrize("speculators", [False, True])
+def test_a_setting_that_changes_what_is_computed_is_refused_by_its_name(tmp_path, speculators):
+    """As in MiniCPM's own EAGLE drafts."""
+    tensors = write_published(tmp_path / "eagle", {**LLAMA_3, "scale_emb": 12, "logits_scaling": 1.0})
+    if speculators:
+        as_speculators(tmp_path / "eagle", tensors)
+    with pytest.raises(CheckpointError, match="has a 'scale_emb' of 12, which is not computed here"):
+        load_eagle(tmp_path / "eagle")
+
+
 def test_the_variant_with_further_norms_is_refused_by_the_first_of_them(tmp_path):
     norm = {"layers.0.input_layernorm.weight": (HIDDEN,)}
     as_speculators(tmp_path / "eagle", write_published(tmp_path / "eagle", LLAMA_3, extra=norm))

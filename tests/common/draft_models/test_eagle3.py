@@ -241,6 +241,7 @@ def test_an_own_embedding_may_be_narrower_than_the_targets_hidden_states(tmp_pat
         ({"d2t": torch.zeros(7, dtype=torch.long)}, {}, "contradict each other"),
         ({"d2t": torch.arange(7) - 9, "t2d": None}, {}, "does not lead from its head to tokens"),
         ({"d2t": torch.zeros(6, dtype=torch.long), "t2d": None}, {}, "does not lead from its head to tokens"),
+        ({"d2t": -torch.arange(7), "t2d": None}, {}, "does not lead from its head to tokens"),
         ({"fc.weight": torch.zeros(HIDDEN, 2 * HIDDEN)}, {}, "fuse no hidden states of 3 layers"),
         ({"fc.weight": torch.zeros(2 * HIDDEN, 3 * HIDDEN)}, {}, "do not fit its config.json"),
         ({"fc.weight": torch.zeros(HIDDEN, 6 * HIDDEN)}, {}, "do not fit its config.json"),
@@ -275,6 +276,27 @@ def test_a_draft_that_turns_a_part_of_each_head_is_refused_by_the_settings_name(
     folder = write(tmp_path / "draft", layout, tensors_of(layout), of_layers)
     with pytest.raises(CheckpointError, match=r"a part of each head \(partial_rotary_factor\)"):
         load_eagle3(folder)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_setting_that_changes_what_is_computed_is_refused_by_its_name(tmp_path, layout):
+    tensors = tensors_of(layout)
+    usual = {"logit_scale": 1.0, "is_causal": True, "eagle_config": {"use_last_layernorm": True}}
+    load_eagle3(write(tmp_path / "usual", layout, tensors, usual, **usual))
+    for place, special in enumerate(
+        (
+            {"of_layers": {"residual_multiplier": 0.2}},
+            {"of_layers": {"scale_depth": 1.4}},
+            {"logit_scale": 0.0625},
+            {"is_causal": False},
+            {"eagle_config": {"use_last_layernorm": False}},
+            {"eagle_config": {"use_mtp_layernorm": True}},
+        )
+    ):
+        ((name, value),) = next((each for each in special.values() if isinstance(each, dict)), special).items()
+        folder = write(tmp_path / str(place), layout, tensors, **special)
+        with pytest.raises(CheckpointError, match=f"has a '{name}' of {value}, which is not computed here"):
+            load_eagle3(folder)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_published_heads_compute_what_they_did_for_their_authors(tmp_path, plus)
         ({"hidden_state_offset": 1}, "read another layer"),
         ({"grounded_heads": False}, "or not the path"),
         ({"hydra_num_layers": 3}, "lacks 'hydra_mlp"),
+        ({"residual_multiplier": 0.2}, "has a 'residual_multiplier' of 0.2, which is not computed here"),
         ({"hydra_num_layers": "many"}, "describes no Hydra heads"),
     ],
 )

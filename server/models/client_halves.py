@@ -5,8 +5,8 @@ It may not know bundles, tails' layers or how a draft runs.
 """
 
 import hashlib
-import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -16,7 +16,6 @@ from common.draft_models.directory import KIND_KEY
 from common.draft_models.layouts import Layout, recognise
 from common.draft_models.weight_files import draft_weight_files, read_tensors
 from common.models.decoder import load_decoder
-from common.models.fingerprint import describe_tensors
 from common.models.source import CONFIG, WEIGHTS, read_json
 from server.models.kept_folder import keep_folder
 
@@ -25,24 +24,32 @@ def keep_client_half(draft: Path, tail: Path, cache: Path) -> Path:
     """The directory with a draft's `config.json` and the weights that a client needs, written now unless it was before:
     that of the draft itself where it is ours, and one file. `tail` is where the target's embedding lies.
 
-    Equal drafts and tails make equal bytes. Raises CheckpointError where the draft is broken, or where the cache cannot
-    be written.
+    It is named by all that is written, so that one of another draft, or of how another version chose what a client
+    needs, is never met; and equal drafts and tails make equal bytes. Raises CheckpointError where the draft is broken,
+    or where the cache cannot be written.
     """
     config, files = read_json(draft / CONFIG), draft_weight_files(draft)
     if KIND_KEY in config and files == [draft / WEIGHTS]:
         return draft
     layout = recognise(draft)
-    held = [describe_tensors(file) for file in (*files, tail / WEIGHTS)]
-    identity = hashlib.sha256(json.dumps([config, held], sort_keys=True).encode()).hexdigest()
+    tensors = read_tensors(draft, prefix=layout.prefix if layout else "")
+    if layout is not None:
+        tensors = _for_client(layout, tensors, tail)
 
     def write(out: Path) -> None:
         shutil.copyfile(draft / CONFIG, out / CONFIG)
-        tensors = read_tensors(draft, prefix=layout.prefix if layout else "")
-        if layout is not None:
-            tensors = _for_client(layout, tensors, tail)
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, out / WEIGHTS)
 
-    return keep_folder(cache / "drafts" / identity, write, "what clients need of a draft model")
+    kept = cache / "drafts" / _digest((draft / CONFIG).read_bytes(), tensors)
+    return keep_folder(kept, write, "what clients need of a draft model")
+
+
+def _digest(config: bytes, tensors: Mapping[str, torch.Tensor]) -> str:
+    digest = hashlib.sha256(repr(len(config)).encode() + config)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(repr((name, tensor.dtype, tuple(tensor.shape))).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _for_client(layout: Layout, tensors: dict[str, torch.Tensor], tail: Path) -> dict[str, torch.Tensor]:

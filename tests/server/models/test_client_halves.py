@@ -106,6 +106,18 @@ def test_it_is_written_once_and_again_where_the_draft_changed(tmp_path, tail):
     assert keep_client_half(draft, tail, tmp_path / "cache") != half
 
 
+def test_two_drafts_that_differ_at_their_ends_are_two(tmp_path, tail):
+    """As one whose head was trimmed anew, to tokens of which the most frequent stay."""
+    tensors = published_eagle3.tensors_of("authors", head=False, trimmed=False)
+    tensors["lm_head.weight"] = torch.zeros(1500, published_eagle3.HIDDEN)
+    for last in (1600, 1700):
+        kept = torch.tensor([*range(1499), last])
+        maps = {"d2t": kept - torch.arange(1500), "t2d": torch.isin(torch.arange(2000), kept)}
+        folder = tmp_path / str(last)
+        draft = published_eagle3.write(folder, "authors", tensors | maps, {"vocab_size": 2000})
+        assert load_eagle3(keep_client_half(draft, tail, tmp_path / "cache"))[1].tolist() == kept.tolist()
+
+
 def test_a_draft_of_ours_is_split_already(tmp_path, tail):
     draft = make_eagle3_draft(tmp_path / "draft", tail.parent / "target")
     assert keep_client_half(draft, tail, tmp_path / "cache") == draft

@@ -85,9 +85,14 @@ class MedusaRecipe:
         """`heads` positions are drafted, each from `blocks` residual blocks and a head of its own, or with
         `shared_head` the target's. `train_target` is Medusa-2. With `chain` the likeliest token of each head alone is
         drafted; with `shared_head` too that is Blockwise Parallel Decoding (Stern et al. 2018, arXiv 1811.03115).
-        Raises MisuseError below one head or block."""
+        Raises MisuseError below one head or block, and where weights of a target to train are in few bits."""
         if heads < 1 or blocks < 1:
             raise MisuseError("--heads and --blocks must be at least 1")
+        if train_target and getattr(target.model, "is_quantized", False):  # not where plain numbers were made of it
+            raise MisuseError(
+                f"--train-target cannot train {target.name}, whose weights are in few bits: choose the checkpoint that "
+                "it was made from, or leave --train-target out"
+            )
         self._target = target
         self._backbone: PreTrainedModel | None = _trainable(target.model) if train_target else None
         self._ranks = 1 if chain else RANKS

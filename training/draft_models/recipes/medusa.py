@@ -139,8 +139,8 @@ class MedusaRecipe:
         return LossParts(torch.stack(losses).sum(), metrics)
 
     def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
-        """Answers to either half of the prompts with the tree chosen from the other half's accuracies; the
-        accuracies of all prompts are saved with the draft."""
+        """Answers to either half of the prompts with the tree chosen from the other half's accuracies, and to a single
+        prompt with the one that is assumed; the accuracies of all prompts are saved with the draft."""
         target = self._target if self._backbone is None else _with_model(self._target, self._backbone)
         halves = [half for half in (prompts[::2], prompts[1::2]) if half]
         tables, weights = [], []
@@ -153,9 +153,11 @@ class MedusaRecipe:
             weights.append(sum(len(answer.tokens) for answer in answers))
         shares = torch.tensor(weights, dtype=torch.float64) / sum(weights)
         self.accuracies.measured.copy_(torch.einsum("n,nhk->hk", shares, torch.stack(tables)))
+        assumed = Accuracies(self.draft.config.heads, self._ranks).measured
+        others = reversed(tables) if len(tables) > 1 else [assumed]
         found = [
             answer
-            for half, table in zip(halves, reversed(tables), strict=True)
+            for half, table in zip(halves, others, strict=True)
             for answer in self._answer(target, half, size, table)
         ]
         firsts = {f"head {index + 1}": float(head[0]) for index, head in enumerate(self.accuracies.measured)}

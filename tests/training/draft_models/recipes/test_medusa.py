@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from common.draft_models.medusa import load_medusa, sparse_tree
+from common.draft_models.medusa import assumed_accuracies, load_medusa, sparse_tree
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
@@ -92,6 +92,8 @@ def test_each_prompt_is_answered_with_a_tree_that_was_chosen_from_others(target,
     prompts = [[10], [20], [10], [20], [10]]
     measure(recipe, target, prompts, 8)
     assert asked[2:] == [(prompts[::2], 20.0), (prompts[1::2], 10.0)]
+    measure(recipe, target, prompts[:1], 8)
+    assert asked[-1] == (prompts[:1], assumed_accuracies(4)[0][0])
 
 
 @pytest.mark.parametrize("shared_head", [False, True])

@@ -43,7 +43,7 @@ class TreeController(Protocol):
 
     def begin_turn(self) -> None: ...
 
-    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool = False) -> None:
+    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool) -> None:
         """A level computed so many nodes in so many seconds, and added those of the ids `added`; one draw of siblings
         goes ahead by one token whatever is asked for. Not called for one that reads a prompt."""
 
@@ -63,7 +63,7 @@ class FixedTree:
 
     def begin_turn(self) -> None: ...
 
-    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool = False) -> None: ...
+    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool) -> None: ...
 
     def sent(self, last_id: int, now: float) -> None: ...
 
@@ -84,7 +84,7 @@ class Controller:
         self._acceptance.answer_began()
         self._uplink.forget_sent()
 
-    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool = False) -> None:
+    def drafted(self, nodes: int, added: range, seconds: float, is_one_draw: bool) -> None:
         self._levels.observe(nodes, seconds)
         if not is_one_draw:
             self._going_ahead.drafted(added, seconds)

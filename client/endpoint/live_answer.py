@@ -29,8 +29,8 @@ _UPDATE_INTERVAL_S = 0.04
 
 Change = dict[str, Any]
 """`final` is text to append for good, `provisional` all that is shown behind it, `link` how the link is now, `drafted`
-the tree behind it and `commits` what has become final since; `private` comes first, then the mark of thinking
-with which the prompt ends, and `end` and `error` come last."""
+the tree behind it and `commits` what has become final since; `private` comes first, `end` and `error` come last.
+The first `final` text begins with the mark of thinking with which the prompt ends."""
 
 
 class ChangeBuffer:
@@ -133,8 +133,6 @@ class LiveAnswer:
         """Updates as they come, up to the end of the answer."""
         if self._prompt.private is not None:
             yield {"private": True}
-        if self._opening:
-            yield {"final": f"{self._opening}\n"}
         while not self.answering.done():
             await self._buffer.changed.wait()
             self._buffer.changed.clear()
@@ -145,7 +143,12 @@ class LiveAnswer:
             yield {**self._take(), **self.answering.result()}
 
     def _take(self) -> Change:
-        return {**self._buffer.take(), **self._drafting.take()}
+        change = {**self._buffer.take(), **self._drafting.take()}
+        # Not before there is text: what an answer replaces goes when something of it is there.
+        if self._opening and "provisional" in change:
+            change["final"] = f"{self._opening}\n{change.get('final', '')}"
+            self._opening = ""
+        return change
 
     async def _answer(self) -> Change:
         unconfirmed: Sequence[int] = ()

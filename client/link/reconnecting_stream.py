@@ -142,18 +142,21 @@ class ReconnectingStream:
                 if message is None:
                     raise LinkError("the server has ended the stream; ask again")
             except LinkError as error:
-                self.hitch = str(error) if isinstance(error, HungUpError) else ""
+                self._note(error)
                 self._lose(str(error))
                 raise
+            self.hitch = ""
             self._count_sent()
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
             if not isinstance(message, Failed):  # which ends the stream: a server that refuses does not count as back
                 self._watch.heard(self._clock())
-                self.hitch = ""
                 self._report()
             if not isinstance(message, Pong):
                 return message
+
+    def _note(self, error: LinkError) -> None:
+        self.hitch = str(error) if isinstance(error, HungUpError) else ""
 
     async def reconnect(self) -> None:
         """Returns with a new stream, which has not answered yet, however long that takes. Needs a `dial`."""
@@ -165,8 +168,8 @@ class ReconnectingStream:
                 continue
             try:
                 self._stream = await self._dial()
-            except LinkError:
-                self.hitch = ""
+            except LinkError as error:
+                self._note(error)
                 self._watch.broken(self._clock())
                 continue
             self._watch.retried(self._clock())

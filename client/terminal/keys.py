@@ -6,6 +6,7 @@ import signal
 import sys
 import termios
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -22,19 +23,21 @@ class Keys:
         self._listens = False
 
     def __enter__(self) -> Self:
+        self._set(termios.ECHO)
         self._at_sigterm = signal.getsignal(signal.SIGTERM)
         if self._at_sigterm not in (signal.SIG_IGN, None):
             signal.signal(signal.SIGTERM, self._end)
-        self._set(termios.ECHO)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.listen(False)
-        self._set(0)
-        if signal.getsignal(signal.SIGTERM) == self._end:
-            signal.signal(signal.SIGTERM, self._at_sigterm)
+        try:
+            self.listen(False)
+            self._set(0)
+        finally:
+            if signal.getsignal(signal.SIGTERM) == self._end:
+                signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def listen(self, wanted: bool) -> None:
         """Needs the running event loop."""
@@ -48,7 +51,10 @@ class Keys:
 
     def _end(self, number: int, frame: object) -> None:
         """Leaves SIGTERM to whatever it was left to before."""
-        termios.tcsetattr(self._file, termios.TCSANOW, self._before)
+        # Who sets a terminal from the background is stopped instead, so that SIGTERM would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(self._file, termios.TCSANOW, self._before)
         signal.signal(signal.SIGTERM, self._at_sigterm)
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -29,7 +29,7 @@ class HungUpError(LinkError):
 
 
 class HandshakeError(HungUpError, MisuseError):
-    """No secure connection can be made to what answers. The options for TLS are wrong where there never was one;
+    """No secure connection can be made to what answers. The options for TLS are wrong where none was ever made;
     otherwise a network is in between that answers for the server, as one does that wants a login first."""
 
 

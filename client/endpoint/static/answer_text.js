@@ -79,7 +79,7 @@ export class AnswerText extends GrowingText {
 
   #begin(mark) {
     if (!mark) return;
-    const summary = element("summary");
+    const summary = element("summary"); // its word is of the style sheet, for it is not of the text
     summary.setAttribute("aria-label", "Thoughts");
     this.#thought = element("details", "thought", summary);
     this.#thought.open = this.#isThinking = true;

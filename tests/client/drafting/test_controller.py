@@ -92,7 +92,7 @@ def test_bounds_move_by_bounded_steps_and_stay_within_reason(events):
         now += seconds
         before = bounds(controller.expansion)
         if kind == "level":
-            controller.drafted(count, range(sent + 1, sent + count + 1), seconds)
+            controller.drafted(count, range(sent + 1, sent + count + 1), seconds, is_one_draw=False)
             sent += count
             controller.sent(sent, now)
         else:
@@ -109,7 +109,7 @@ def test_bounds_move_by_bounded_steps_and_stay_within_reason(events):
 def test_a_fixed_tree_is_steered_by_nothing():
     tree = FixedTree(Expansion(breadth=3))
     for index in range(100):
-        tree.drafted(20, range(index, index + 1), 9.0)
+        tree.drafted(20, range(index, index + 1), 9.0, is_one_draw=False)
         tree.sent(index, float(index))
         tree.committed(1, [index], index, float(index))
     assert tree.expansion == Expansion(breadth=3)
@@ -146,7 +146,7 @@ class Journey:
             nodes = max(1, min(expansion.breadth, worthy))
             took = self.fixed + self.per_node * nodes
             self.now += took
-            self.controller.drafted(nodes, range(self.last_id + 1, self.last_id + nodes + 1), took)
+            self.controller.drafted(nodes, range(self.last_id + 1, self.last_id + nodes + 1), took, is_one_draw=False)
             self.last_id += nodes
             self.controller.sent(self.last_id, self.now)
             self.free_at = max(self.free_at, self.now) + nodes / self.capacity
@@ -195,15 +195,15 @@ def test_what_left_before_a_person_thought_says_nothing_of_the_path():
         controller.begin_turn()
         controller.committed(2, (), 1, 600.0)
         for level in range(80):  # ten steps, after which no bound is on its way any more
-            controller.drafted(1 + level % 8, range(0), LEVEL)
+            controller.drafted(1 + level % 8, range(0), LEVEL, is_one_draw=False)
     assert bounds(asked.expansion) == bounds(fresh.expansion)
 
 
 def test_before_a_speed_is_known_every_node_is_worth_its_place():
     controller, begun = Controller(), Controller()
     for level in range(8):
-        controller.drafted(1 + level, range(0), 0.005 + 0.01 * level)
-        begun.drafted(1 + level, range(0), 0.005 + 0.01 * level)
+        controller.drafted(1 + level, range(0), 0.005 + 0.01 * level, is_one_draw=False)
+        begun.drafted(1 + level, range(0), 0.005 + 0.01 * level, is_one_draw=False)
         begun.committed(2, (), 0, 0.0)  # all at once, from which no speed follows
     for each in (controller, begun):
         assert each.expansion.least_probability == pytest.approx(0.005 / STEP)
@@ -252,7 +252,7 @@ def test_where_nothing_changes_the_tree_comes_to_rest(per_node, delay, tokens):
 def test_constant_measurements_leave_the_tree_exactly_where_it_is():
     controller, seen = Controller(), []
     for level in range(4000):
-        controller.drafted(6 + level % 4, range(0), 0.004 + 0.0005 * (6 + level % 4))
+        controller.drafted(6 + level % 4, range(0), 0.004 + 0.0005 * (6 + level % 4), is_one_draw=False)
         controller.sent(8 * level, level * 0.006)
         if level % 5 == 0:
             controller.committed(2, (), 8 * (level - 3), level * 0.006)

@@ -51,9 +51,9 @@ SCRIPTS = {
     ],
     "Hi! What is a shadow? Answer in one sentence.": [Update("Where light", " does not"), Update(" does not reach.")],
     "Think first.": [
-        Update("<think>\nFirst *this*.\n\nThen", " that.\n</think>\n\nSo it is"),
+        Update("<think>\n# Plan\n\nFirst *this*.\n\nThen", " that.\n</think>\n\nSo it is"),
         Wait(),
-        Update(" that.\n</think>\n\nSo it", " is not."),
+        Update(" that.\n</think>\n\n## Answer\n\nSo it", " is not."),
         Wait(),
         Update(" is."),
     ],

@@ -123,7 +123,14 @@ async def test_a_private_answer_says_so_first():
 
 async def test_what_the_prompt_has_begun_to_think_begins_with_its_mark():
     changes = await shown(FakeService(("so", ""), whole_answer()), chosen(opening="<think>"))
-    assert [change["final"] for change in changes[:2]] == ["<think>\n", "so"]
+    assert changes[0]["final"] == "<think>\nso"
+    drafted = await shown(FakeService(("", "so"), ("so", ""), whole_answer()), chosen(opening="<think>"))
+    assert [change["final"] for change in drafted[:2]] == ["<think>\n", "so"]
+
+
+async def test_where_nothing_came_there_is_no_mark_either():
+    changes = await shown(FakeService(LinkState.OFFLINE, wrong("messages", "too long")), chosen(opening="<think>"))
+    assert [text_alone(change) for change in changes] == [{"link": "offline"}, {}]
 
 
 async def test_marks_that_are_special_tokens_are_text():

@@ -290,14 +290,16 @@ def test_what_is_thought_first_stands_apart_and_is_not_the_answer(context, scrip
         scripted.go_on()
         is_done(page)
         expect(page.locator(".text > p")).to_have_text("So it is.")
-        expect(page.locator("#said")).to_have_text("The answer is there, 3 words.")
-        assert text_of(page) == "<think>\nFirst *this*.\n\nThen that.\n</think>\n\nSo it is.", "to the letter"
+        expect(page.locator("#said")).to_have_text("The answer is there, 5 words.")
+        expect(page.locator(".text h3")).to_have_count(2)
+        thought_text, answer_text = "# Plan\n\nFirst *this*.\n\nThen that.", "## Answer\n\nSo it is."
+        assert text_of(page) == f"<think>\n{thought_text}\n</think>\n\n{answer_text}", "to the letter"
         press(page, "Copy")
-        assert page.evaluate("() => navigator.clipboard.readText()") == "So it is."
+        assert page.evaluate("() => navigator.clipboard.readText()") == answer_text
         thought.get_by_label("Thoughts").click()
         expect(thought.get_by_text("Then that.")).to_be_visible()
         asked = asked_by(page, lambda: ask(page, "Hello?"))
-        answer = {"role": "assistant", "content": "So it is.", "reasoning_content": "First *this*.\n\nThen that."}
+        answer = {"role": "assistant", "content": answer_text, "reasoning_content": thought_text}
         assert asked["messages"][1] == answer
         is_done(page, 2)
         page.reload()

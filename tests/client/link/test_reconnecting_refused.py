@@ -1,5 +1,7 @@
 """What answers, but does not serve: another than the server, one that does not take the token, one without room."""
 
+import asyncio
+
 import pytest
 
 from client.link.link_state import LinkState
@@ -26,6 +28,28 @@ def test_a_connection_that_is_not_the_servers_is_a_link_that_is_lost(was_heard):
         await line.reconnect()
         await greeted(line, fresh)
         assert line.hitch == ""
+
+    run_virtually(run())
+
+
+def test_what_answered_in_the_servers_place_is_told_until_something_else_is_found():
+    async def run():
+        stream, refusing = FakeStream(), FakeStream()
+        portal = HandshakeError("the server speaks no TLS")
+        line = reconnecting_stream(stream, Dialler(portal, LinkError("nobody answers"), portal, refusing))
+        told = []
+        stream.say(LinkError("the link is gone"))
+        with pytest.raises(LinkError):
+            await line.receive()
+        reconnecting = asyncio.create_task(line.reconnect())
+        while not reconnecting.done():
+            if told[-1:] != [line.hitch]:
+                told.append(line.hitch)
+            await asyncio.sleep(0.05)
+        assert told == ["", "the server speaks no TLS", "", "the server speaks no TLS"]
+        refusing.say(Failed(FailureCode.OVERLOADED, "no room"))
+        await line.receive()
+        assert line.hitch == "", "the server itself has answered"
 
     run_virtually(run())
 

@@ -78,3 +78,26 @@ async def test_sigterm_does_what_it_did_with_the_terminal_as_it_was(terminal, is
     finally:
         signal.signal(signal.SIGTERM, usual)
     assert ended == ([] if is_ignored else [before])
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_sigterm_is_heard_in_the_background_and_without_a_terminal(terminal, monkeypatch, is_gone):
+    """The kernel stops who sets a terminal from the background, unless SIGTTOU is blocked."""
+    blocked, ended = [], []
+
+    def set_terminal(*_):
+        blocked.append(signal.SIGTTOU in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        if is_gone:
+            raise termios.error(5, "Input/output error")
+
+    usual = signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        with Keys(lambda: None), monkeypatch.context() as patch:
+            patch.setattr(termios, "tcsetattr", set_terminal)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert signal.getsignal(signal.SIGTERM) is not usual
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    assert (blocked, ended) == ([True], [True])

@@ -16,6 +16,10 @@ TokenListener = Callable[[Sequence[int], Sequence[int]], None]
 """Is called with the tokens committed since the last call, and the provisional run that now follows them."""
 
 
+DRAFTER_FAILED = "the drafter failed"
+"""How the note begins of an answer that went on without its drafter."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     tokens: tuple[int, ...]  # committed, the end token included

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from client.answer import OFFLINE, Answer, AnswerRecord, TokenListener
+from client.answer import DRAFTER_FAILED, OFFLINE, Answer, AnswerRecord, TokenListener
 from client.drafting.controller import Controller, FixedTree, TreeController
 from client.drafting.loop import DraftingLoop, Step
 from client.drafting.pace import Levels, PacedDrafter
@@ -336,7 +336,7 @@ class Conversation:
             newest = tree.last_id
             grows = self._loop.drafted(step, proposals)
         except Exception as error:  # whatever a model raises, or is wrong with what it proposes
-            self._note = f"the drafter failed ({str(error) or type(error).__name__}); the answer went on without it"
+            self._note = f"{DRAFTER_FAILED} ({str(error) or type(error).__name__}); the answer went on without it"
             self._send(self._loop.retire())
             return
         if not is_first and step.expansion is None:  # the first also reads the prompt

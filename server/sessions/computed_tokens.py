@@ -18,9 +18,8 @@ class ComputedTokens:
     def count_repeats(self, scheduled: ScheduledTokens) -> int:
         """How many tokens of its chain were computed before, at the same positions of the same sequence.
 
-        It counts what the server lost. A pass that was discarded whole
-        had computed nothing that could be kept. The root is no repeat: a turn that begins where the last one ended
-        needs its logits again.
+        It counts what the server lost. A pass that was discarded whole had computed nothing that could be kept. The
+        root is no repeat: a turn that begins where the last one ended needs its logits again.
         """
         chain = scheduled.chain if scheduled.verify_input is None else scheduled.chain[:-1]
         return common_prefix(self._tokens[scheduled.start : scheduled.start + len(chain)], chain)

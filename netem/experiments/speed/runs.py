@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from client.answer import Answer, TokenListener
+from client.answer import DRAFTER_FAILED, Answer, TokenListener
 from client.answering import AnswerOptions
 from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
-from client.drafting.repetition import STOPPED
 from client.stats import Stats, combined, per
 from common.protocol.errors import OutriderError
 from common.stated_costs import DRAFT_SECONDS
@@ -184,8 +183,8 @@ def fault_of(answer: Answer) -> str:
 
 
 def drafter_failure(answer: Answer) -> str:
-    """Why the drafter failed, where links break: that a draft stops to repeat itself meanwhile is no failure."""
-    return "" if answer.note == STOPPED else answer.note
+    """Why the drafter failed, where links break: a note of the link or of offline text is no failure."""
+    return answer.note if answer.note.startswith(DRAFTER_FAILED) else ""
 
 
 def whole(answer: Answer) -> Answer:

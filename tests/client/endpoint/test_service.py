@@ -275,9 +275,9 @@ async def test_no_constraint_is_compiled_on_the_event_loop(monkeypatch, answer: 
     threads: list[int] = []
     compile_ = Grammars._compile
 
-    def recorded(grammars, constraint):
+    def recorded(grammars, constraint, most_s):
         threads.append(threading.get_ident())
-        return compile_(grammars, constraint)
+        return compile_(grammars, constraint, most_s)
 
     async def compile_others(begun: str):
         for index in range(MOST_KEPT):

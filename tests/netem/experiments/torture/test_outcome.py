@@ -14,7 +14,12 @@ REFERENCE = Reference((1,), (2, 3), (1.0, 1.0))
 FAILED = "the drafter failed (no state); the answer went on without it"
 
 
-@pytest.mark.parametrize(("note", "is_faulty"), [("", False), (STOPPED, False), (FAILED, True)])
+PORTAL = f"{STOPPED}; the server at gpu:7070 hung up at once"
+
+
+@pytest.mark.parametrize(
+    ("note", "is_faulty"), [("", False), (STOPPED, False), (PORTAL, False), (FAILED, True), (f"{FAILED}; more", True)]
+)
 def test_a_drafter_that_dies_in_mid_answer_is_a_fault_though_the_answer_is_right(note: str, is_faulty: bool) -> None:
     given = replace(answer((2, 3)), finish_reason="stop", note=note)
     outcome = judged(AnswerOutcome(4, "greedy", "moa"), REFERENCE, given, FaultRecord())

@@ -33,6 +33,19 @@ def test_an_answer_that_is_cut_off_raises_both_estimates_and_lowers_none() -> No
     assert (retry_after.answer_seconds, retry_after.answer_tokens) == (pytest.approx(17.0), pytest.approx(150))
 
 
+def test_an_answer_that_is_cut_off_is_the_least_that_the_first_whole_one_is_taken_for() -> None:
+    retry_after = RetryAfterEstimator()
+    retry_after.answer_cut(0.3, 1)
+    retry_after.answer_cut(0.2, 5)
+    retry_after.answer_ended(30.0, 1000)
+    assert (retry_after.answer_seconds, retry_after.answer_tokens) == (30.0, 1000)
+    retry_after = RetryAfterEstimator()
+    retry_after.answer_cut(30.0, 1000)
+    assert (retry_after.answer_seconds, retry_after.answer_tokens) == (30.0, 1000)
+    retry_after.answer_ended(1.0, 5)
+    assert (retry_after.answer_seconds, retry_after.answer_tokens) == (30.0, 1000)
+
+
 def test_with_four_at_work_a_place_is_free_in_a_quarter_of_an_answer() -> None:
     assert measured().retry_after_s(4, now=100.0) == pytest.approx(2.0)
 

@@ -90,8 +90,9 @@ class WaitingLine:
         """Its hold was in vain, if it has one: its time is up, it was given up, or it would now hold up others."""
         if waiting.holds_until is None:
             return
-        waiting.hold_s -= max(0.0, waiting.holds_until - now)
-        rests_until = now + _next_hold_s(waiting.hold_s)
+        ended = min(now, waiting.holds_until, waiting.ends)  # which nobody may have asked about for long
+        waiting.hold_s -= waiting.holds_until - ended
+        rests_until = ended + _next_hold_s(waiting.hold_s)
         self._rests_until[waiting.holds_up] = max(rests_until, self._rests_until.get(waiting.holds_up, -math.inf))
         waiting.holds_until = None
 

@@ -88,6 +88,45 @@ def test_those_who_give_up_one_after_another_hold_up_others_half_of_the_time_at_
     assert 0 < held <= 150
 
 
+def test_a_rest_begins_where_its_hold_ended_and_not_where_that_is_noticed() -> None:
+    line = WaitingLine()
+    for now in (0.0, 1.0):
+        line.refused("gives up", 300, 1.0, now)
+    assert line.reserved("short", 1.0, 30.0, NOBODY) == 300  # and holds for 60 s
+    for now in (5000.0, 5001.0):
+        line.refused("long", 200, 1.0, now)
+    assert line.reserved("short", 5001.0, 30.0, NOBODY) == 200
+    line = WaitingLine()
+    for now in (0.0, 1.0):
+        line.refused("long", 300, 1000.0, now)
+    held = [line.reserved("short", now, ANSWER_S, NOBODY) for now in (1.0, 59.0, 60.0, 61.0)]
+    assert held == [300, 0.0, 0.0, 300], "from 1 s to 21 s, and again after 40 s"
+
+
+def test_the_rest_is_twice_as_long_as_the_hold_was_where_that_was_given_up() -> None:
+    line = WaitingLine()
+    for now in (0.0, 1.0):
+        line.refused("gives up", 300, 1.0, now)
+    assert line.reserved("short", 2.0, ANSWER_S, NOBODY) == 300  # until 4 s
+    for now in (5.0, 7.0):
+        line.refused("long", 200, 1.0, now)
+    assert [line.reserved("short", now, ANSWER_S, NOBODY) for now in (7.9, 8.0)] == [0.0, 200]
+
+
+def test_a_hold_that_ended_before_another_one_shortens_no_rest() -> None:
+    line = WaitingLine()
+    line.refused("older", 300, 20.0, 0.0)
+    for now in (0.0, 1.0):
+        line.refused("younger", 200, 29.0, now)
+    assert line.reserved("short", 1.0, ANSWER_S, NOBODY) == 200  # until 21 s
+    for now in (10.0, 20.0, 30.0):
+        line.refused("older", 300, 1000.0, now)
+        assert (line.reserved("short", now, ANSWER_S, NOBODY) == 300) == (now < 30), "until 30 s"
+    line.refused("older", 300, 1000.0, 40.0)  # by when the younger one has been given up
+    assert len(line) == 1
+    assert [line.reserved("short", now, ANSWER_S, NOBODY) for now in (69.9, 70.0)] == [0.0, 300]
+
+
 def test_a_long_hold_of_its_own_client_makes_none_of_others_longer() -> None:
     line = WaitingLine()
     for second in range(1000):

@@ -94,13 +94,15 @@ class SessionRegistry:
 
     @contextmanager
     def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> Iterator[bool]:
-        """The work before a request is received, and receiving it, for one request of a client at a time; whether that
-        work is of use, and errors, as `is_to_prepare` has them. What fails within this context counts as a request, so
-        that a quota bounds the work, but for an answer that goes on."""
+        """Encloses that work and receiving the request, for one request of a client at a time.
+
+        Yields whether the work is of use, and raises PeerError before it, as `is_to_prepare` does. A request that fails
+        within the context is charged all the same, so that a quota bounds the work; an answer that goes on is none.
+        """
         if not self.is_to_prepare(sink, message, now):
             yield False
             return
-        is_request = not isinstance(message, Open) or self._resumed(sink.client, message) is None
+        is_request = self._is_request(sink.client, message, now)
         has_failed = True
         try:
             yield True
@@ -118,22 +120,20 @@ class SessionRegistry:
 
     def _check_unconstrained(self, sink: MessageSink, message: Open | Extend, now: float) -> None:
         """Raises PeerError as receiving a request does, but for its constraint. No session comes or goes."""
-        entry, is_request = self._by_sink.get(sink), True
+        entry = self._by_sink.get(sink)
         settings = replace(message.settings, constraint=None)
         if isinstance(message, Open):
             self._check_not_draining()
             check_open(replace(message, settings=settings), self._terms)
             if self._resumed(sink.client, message) is not None:
                 return
-            key = sink.client, message.session
-            entry = self._held(key)
-            is_request = entry is not None or not self.lost_answers.is_resumed(key, message, now)
+            entry = self._held((sink.client, message.session))
             prompt = message.tokens
         else:
             assert entry is not None
             entry.last_active_s = now
             prompt = entry.session.prompt_of(replace(message, settings=settings))
-        running = self._running(besides=entry)
+        running, is_request = self._running(besides=entry), self._is_request(sink.client, message, now)
         with self._admission.admitting(
             sink.client, prompt, settings, running, now, is_request=is_request, begins=False
         ) as evicted:
@@ -147,6 +147,15 @@ class SessionRegistry:
         """The session here whose answer goes on with this Open."""
         entry = self._held((client, opened.session))
         return entry if entry is not None and entry.session.resumes(opened) else None
+
+    def _is_request(self, client: str, message: Open | Extend, now: float) -> bool:
+        """Whether it asks for an answer; otherwise it resumes one, of a session here or of one that was dropped."""
+        if not isinstance(message, Open):
+            return True
+        key = client, message.session
+        if (entry := self._held(key)) is not None:
+            return not entry.session.resumes(message)
+        return not self.lost_answers.is_resumed(key, message, now)
 
     def open(self, sink: MessageSink, opened: Open, last_pass: int, now: float) -> tuple[SessionEntry, Replies]:
         """A session for this stream, known or new, and the replies to its Open; a new one counts as served by the pass

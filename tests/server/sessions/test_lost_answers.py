@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Open, Settings
 from server.refusal import AdmissionRefusedError
 from server.sessions.lost_answers import REMEMBERED_S
@@ -17,9 +18,9 @@ from tests.server.sessions.test_sessions_eviction_running import LONG, SHORT, Ti
 LEASE_S = 60.0
 
 
-def used_up(**bounds: Any) -> tuple[TimedSessions, Client]:
-    """Bob, with a running answer, has asked his one question of the minute, and more are asked only every hour."""
-    timed = TimedSessions(quotas={"bob": Allowance(requests_per_minute=1)}, lease_seconds=LEASE_S, **bounds)
+def used_up(requests: int = 1, **bounds: Any) -> tuple[TimedSessions, Client]:
+    """Bob, with a running answer, has asked one of so many questions a minute, and hardly any time has passed."""
+    timed = TimedSessions(quotas={"bob": Allowance(requests_per_minute=requests)}, lease_seconds=LEASE_S, **bounds)
     bob = timed.asks("bob's session id", 3, LONG, client="bob")
     timed.go_on(0.5, bob)
     assert bob.session.answer
@@ -109,6 +110,15 @@ def test_its_constraint_may_be_compiled_again() -> None:
         timed.sessions.preparing(renewed(bob), CLAIMS["another prompt"](opened), timed.now),
     ):
         pass
+
+
+def test_nor_is_it_a_request_where_that_was_in_vain() -> None:
+    timed, bob = used_up(requests=2, max_sessions=1)
+    evicted(timed, bob)
+    (opened,) = bob.session.reopen()
+    with pytest.raises(PeerError, match="gone"), timed.sessions.preparing(renewed(bob), opened, timed.now):
+        raise PeerError("it is gone")
+    assert timed.asks("another", 3, SHORT, client="bob").failed is None
 
 
 def test_what_is_computed_again_is_owed() -> None:

@@ -44,12 +44,11 @@ class TargetOptions:
     cuda_graphs: bool | None = None  # whether small passes are replayed where that is possible; None on a GPU
     rank_info: RankInfo = ALONE  # among the ranks that share the targets' weights
 
-    @property
-    def numerics(self) -> str:
-        """In what passes are computed, on which answers depend as on the weights; and how, where that is asked to be
-        otherwise than usual in that dtype."""
-        is_usual = self.batch_invariant in (None, self.dtype.endswith("16"))
-        passes = "" if is_usual else "batch-invariant" if self.batch_invariant else "fast"
+    def numerics(self, is_batch_invariant: bool) -> str:
+        """In what passes are computed, on which answers depend as on the weights; and `fast` or `batch-invariant` where
+        that is not the dtype's default. What was not asked for is chosen as the target is loaded."""
+        is_default = is_batch_invariant == self.dtype.endswith("16")
+        passes = "" if is_default else "batch-invariant" if is_batch_invariant else "fast"
         return " ".join(filter(None, (self.dtype, self.quantise, passes)))
 
 

@@ -103,6 +103,6 @@ def assemble_target(
     )
     return AssembledTarget(
         Engine(sessions, target, session_options.pace, maker, drafter_factory),
-        describe(offer, terms, shared.models, placed.numerics),
+        describe(offer, terms, shared.models, placed.numerics(target.is_batch_invariant)),
         memory,
     )

@@ -219,7 +219,7 @@ def _check_alike(replicas: Sequence[Replica]) -> None:
             raise MisuseError(
                 f"the servers at {replicas[0].access.address} and {other.access.address} are no replicas: {differs}; "
                 "name one of them with --server, or have their operator start all with the same --target, --draft, "
-                "--cache-tokens, --dtype and --quantize"
+                "--cache-tokens, --dtype, --quantize and --batch-invariant or --fast"
             )
 
 

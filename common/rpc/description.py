@@ -60,7 +60,9 @@ class ServerDescription:
     load: float = 0.0  # sessions with a stream, of all targets, in parts of those that the server takes
     replicas: tuple[Address, ...] = ()  # of the server's fleet, itself included; empty where it is alone
     logprobs: bool = False  # whether it gives log-probabilities of committed tokens
-    numerics: str = ""  # the dtype of passes, that of weights that are quantised as they are loaded, an unusual way
+    # The dtype of passes, that to which weights are quantised as they are loaded, and `fast` or `batch-invariant` where
+    # that is not the default of the dtype.
+    numerics: str = ""
 
     @property
     def served(self) -> tuple[str, ...]:

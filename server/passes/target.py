@@ -50,8 +50,9 @@ _MEMORY_RETRY_S = 1.0
 
 
 class Target:
-    def __init__(self, model: PackedModel):
+    def __init__(self, model: PackedModel, is_batch_invariant: bool = False):
         self.model = model
+        self.is_batch_invariant = is_batch_invariant
 
     @property
     def weights_bytes(self) -> int:
@@ -232,7 +233,7 @@ def load_target(
         _log.warning(
             "%s: greedy answers may differ from plain decoding where two tokens are nearly as likely", _VARIANT
         )
-    return Target(packed)
+    return Target(packed, is_batch_invariant=multiple is not None)
 
 
 def _graphs(model: PreTrainedModel, ranks: int, row_multiple: int | None) -> PassGraphs | None:

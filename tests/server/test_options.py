@@ -66,18 +66,16 @@ def test_a_replica_of_a_fleet_is_dialled_where_it_listens_or_as_it_says() -> Non
 
 
 @pytest.mark.parametrize(
-    ("dtype", "quantise", "batch_invariant", "told"),
+    ("dtype", "quantise", "is_batch_invariant", "told"),
     [
-        ("bfloat16", "", None, "bfloat16"),
         ("bfloat16", "", True, "bfloat16"),
-        ("bfloat16", "int8", None, "bfloat16 int8"),
+        ("bfloat16", "int8", True, "bfloat16 int8"),
         ("float16", "int8", False, "float16 int8 fast"),
-        ("float32", "", None, "float32"),
         ("float32", "", False, "float32"),
         ("float32", "", True, "float32 batch-invariant"),
     ],
 )
 def test_what_passes_are_computed_in_and_how_is_told_in_few_words(
-    dtype: str, quantise: str, batch_invariant: bool | None, told: str
+    dtype: str, quantise: str, is_batch_invariant: bool, told: str
 ) -> None:
-    assert TargetOptions((), (), "cpu", dtype, 0, quantise, batch_invariant).numerics == told
+    assert TargetOptions((), (), "cpu", dtype, 0, quantise).numerics(is_batch_invariant) == told

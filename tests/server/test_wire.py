@@ -3,7 +3,10 @@
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Opened, Settings
@@ -120,3 +123,13 @@ async def test_a_server_says_what_its_answers_depend_on(target: Path) -> None:
     async with running(options_for(target)) as server, connect(server.address) as connection:
         said = await connection.describe()
     assert (said.identity.context, said.identity.numerics) == (said.context, "float64")
+
+
+async def test_a_server_says_how_passes_are_computed_where_the_processor_rules_the_default_out(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: None)
+    options = options_for(target)
+    options = replace(options, target=replace(options.target, dtype="bfloat16"))
+    async with running(options) as server, connect(server.address) as connection:
+        assert (await connection.describe()).numerics == "bfloat16 fast"

@@ -378,7 +378,7 @@ async def test_servers_that_serve_one_target_otherwise_are_no_replicas(change, s
         other.said = replace(first.said, **change)
         with pytest.raises(MisuseError, match=f"are no replicas: {sentence}; name one of them") as refused:
             await chosen(access_to(first, other))
-        assert "--cache-tokens, --dtype and --quantize" in str(refused.value)
+        assert "--cache-tokens, --dtype, --quantize and --batch-invariant or --fast" in str(refused.value)
         assert await choose_other(access_to(first, other), first.said, ()) is None
 
 

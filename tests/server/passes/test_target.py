@@ -269,11 +269,13 @@ def test_where_no_row_multiple_helps_batch_invariant_passes_are_refused_or_left(
     options = {"device": "cpu", "dtype": "bfloat16", "capacity": 16, "threads": 1}
     with pytest.raises(CheckpointError, match="choose --fast"):
         load_target(str(target), **options, batch_invariant=True)  # type: ignore[arg-type]
-    load_target(str(target), **options)  # type: ignore[arg-type]
+    assert not load_target(str(target), **options).is_batch_invariant  # type: ignore[arg-type]
     assert "nearly as likely" in caplog.text
     caplog.clear()
     load_target(str(target), **options, batch_invariant=False)  # type: ignore[arg-type]
     assert not caplog.text
+    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: 4)
+    assert load_target(str(target), **options).is_batch_invariant  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

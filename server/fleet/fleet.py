@@ -81,8 +81,8 @@ class Fleet:
         otherwise."""
         until = self._clock() + EXPIRY_S
         while stranger := self._stranger(await self._exchange()):
-            # At this address it may be what was killed there, whose record the store has not forgotten yet.
-            if stranger.address != self._own.address or self._clock() >= until:
+            # It may have been killed, and the store has not forgotten it yet: with its fleet, or at this address.
+            if self._clock() >= until:
                 await self.leave()
                 raise MisuseError(
                     f"{self._own.address} is no replica of {stranger.address}, which is in the same fleet: "
@@ -92,9 +92,8 @@ class Fleet:
             await asyncio.sleep(INTERVAL_S)
 
     def _stranger(self, others: Sequence[Member]) -> Member | None:
-        """One that is no replica of this one, at another address if there is any."""
-        strangers = [each for each in others if self._own.difference(each)]
-        return min(strangers, key=lambda each: each.address == self._own.address, default=None)
+        """One that is no replica of this one."""
+        return next((each for each in others if self._own.difference(each)), None)
 
     async def run(self) -> None:
         """Exchanges until it is cancelled."""

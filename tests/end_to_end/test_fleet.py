@@ -166,7 +166,10 @@ async def test_a_question_that_a_full_replica_refuses_is_answered_by_another(
         assert [server.engine.counters.sessions for server in (full, free)] == [1, 1], "it stays where it went"
 
 
-async def test_a_replica_with_another_target_is_named_and_does_not_begin(replicas: Replicas, tmp_path: Path) -> None:
+async def test_a_replica_with_another_target_is_named_and_does_not_begin(
+    replicas: Replicas, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.fleet.fleet.EXPIRY_S", 0.0)  # until which it might have been killed
     other = options_for(make_checkpoint(tmp_path / "other", "llama", seed=3))
     with pytest.raises(MisuseError, match=r"is no replica of 127\.0\.0\.1:\d+, .*: the target other .* is not target"):
         async with running(replace(other, fleet=replicas.options.fleet)):

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import cast
 from weakref import WeakValueDictionary
@@ -25,6 +26,7 @@ from common.protocol.messages import (
 )
 from common.protocol.terms import Terms
 from common.rpc.description import ServerDescription
+from server.constraint_compiler import Compile, ConstraintCompiler
 from server.engine import Engine
 from server.models.bundles import BundleStore
 from server.options import Pace
@@ -242,22 +244,61 @@ async def test_requests_at_the_same_time_use_the_quota_up_before_more_is_compile
     assert len(compiling.compiled) == 2
 
 
-async def test_a_client_that_goes_away_before_its_constraint_is_compiled_has_asked_for_nothing() -> None:
-    goes_on = threading.Event()
+class Turns(ConstraintCompiler):
+    """Counts who has asked for a turn: the one that has it, and those that wait behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def turn_of(self, caller: str) -> AbstractAsyncContextManager[Compile]:
+        self.asked += 1
+        return super().turn_of(caller)
+
+    async def until_asked(self, times: int) -> None:
+        while self.asked < times:
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def busy() -> Iterator[tuple[Servicer, Turns, threading.Event]]:
+    """A server of two requests a minute, whose constraints are compiled once the event is set."""
+    goes_on, turns = threading.Event(), Turns()
 
     def constrain(constraint: Constraint | None) -> None:
         if constraint is not None and threading.current_thread() is not threading.main_thread():
             assert goes_on.wait(30)
 
     servicer = make_servicer(constrain=constrain, quotas=few(2))
+    servicer._compiler = turns
+    yield servicer, turns, goes_on
+    goes_on.set()
+
+
+async def test_a_client_that_goes_away_before_its_constraint_is_compiled_has_asked_for_nothing(
+    busy: tuple[Servicer, Turns, threading.Event],
+) -> None:
+    servicer, turns, goes_on = busy
     a = Constraint("regex", "a")
     async with servicer.generate(opening(a, "the first session"), (), PEER) as first:
+        await turns.until_asked(1)
         async with servicer.generate(opening(a, "the second session"), (), PEER):
-            await asyncio.sleep(0.01)
+            await turns.until_asked(2)
         goes_on.set()
         assert isinstance(await anext(aiter(first)), Opened)
     async with servicer.generate(opening(a, "the third session"), (), PEER) as third:
         assert isinstance(await anext(aiter(third)), Opened)
+
+
+async def test_what_is_refused_anyway_is_refused_while_another_constraint_is_compiled(
+    busy: tuple[Servicer, Turns, threading.Event],
+) -> None:
+    servicer, turns, _ = busy
+    async with servicer.generate(opening(Constraint("regex", "a"), "the first session"), (), PEER):
+        await turns.until_asked(1)
+        async with asyncio.timeout(10):
+            assert await refusals(servicer, "short", 1) == [FailureCode.INVALID]
+    assert turns.asked == 1
 
 
 EXTENDED = Extend(1, 2, (3,), Settings(5, constraint=Constraint("regex", "b")))

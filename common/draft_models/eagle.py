@@ -106,7 +106,8 @@ def load_eagle(directory: Path) -> tuple[EagleDraft, torch.Tensor | None]:
         if layout is None or layout.kind != KIND:
             raise CheckpointError(f"{directory} holds no EAGLE draft; name another directory")
         settings = layer_settings(layout, directory)
-        check_settings({**read_json(directory / CONFIG), **settings}, directory, is_causal=True)
+        said = {**read_json(directory / CONFIG), **settings}
+        check_settings(said, directory, own_embedding=False, own_head=False, is_causal=True)
         layers = count_layers(layout, settings, tensors, directory)
         tensors = rename(layout, tensors, directory, layers=layers)
         first, *further = read_layer_shapes(settings, tensors, directory, layers)

@@ -320,7 +320,8 @@ def _config(
         of_eagle = dict(content.get(_EAGLE_KEY) or {}) | dict(content)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again") from error
-    check_settings({**of_eagle, **settings}, directory, **_COMPUTED_SO)
+    own = {"own_embedding": embedding is not None, "own_head": head is not None}
+    check_settings({**of_eagle, **settings}, directory, **own, **_COMPUTED_SO)
     rows = vocabulary if head is None else len(head)
     if kept is not None and not _each_has_a_token(kept, rows, vocabulary):
         raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again")
@@ -332,8 +333,7 @@ def _config(
         rows,
         norm_first=bool(of_eagle.get(_NORM_FIRST_KEY, False)),
         norm_output=bool(of_eagle.get(_NORM_OUTPUT_KEY, False)),
-        own_embedding=embedding is not None,
-        own_head=head is not None,
+        **own,
         further=tuple(shapes[1:]),
     )
 

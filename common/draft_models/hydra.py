@@ -173,6 +173,6 @@ def _published_layer(content: Mapping[str, Any], tensors: Mapping[str, torch.Ten
         "num_key_value_heads": own["layer.k_proj.weight"].shape[0] // head_dim,
         "intermediate_size": own["layer.gate_proj.weight"].shape[0],
     }
-    check_settings(settings, directory, is_causal=True)
+    check_settings(settings, directory, own_embedding=False, is_causal=True)
     (shape,) = read_layer_shapes(settings, own, directory)
     return replace(shape, input_norm=True)

@@ -15,20 +15,24 @@ from common.models.rope import read_rope
 from common.models.source import CONFIG, read_json
 
 _COMPUTED_SO: Mapping[str, tuple[object, ...]] = {
-    "input_embedding_scale": (1,),
-    "embedding_multiplier": (1,),
-    "scale_emb": (1,),
     "attention_multiplier": (),
     "attn_logit_softcapping": (0,),
     "residual_multiplier": (1,),
     "scale_depth": (),
+}
+"""Of settings by which some families scale or cap what Llama does not, the values that change nothing, beside none."""
+_EMBEDDED_SO: Mapping[str, tuple[object, ...]] = {
+    "input_embedding_scale": (1,),
+    "embedding_multiplier": (1,),
+    "scale_emb": (1,),
+}
+_HEADED_SO: Mapping[str, tuple[object, ...]] = {
     "logit_scale": (1,),
     "logits_scaling": (1,),
     "output_multiplier": (1,),
     "dim_model_base": (),
     "final_logit_softcapping": (0,),
 }
-"""Of settings by which some families scale or cap what Llama does not, the values that change nothing, beside none."""
 _MOST_LAYERS = 64
 """Layers that are read from a published directory, whatever it says."""
 
@@ -42,10 +46,19 @@ def layer_settings(layout: Layout, directory: Path) -> Mapping[str, Any]:
     return settings
 
 
-def check_settings(said: Mapping[str, Any], directory: Path, **of_kind: object) -> None:
+def check_settings(
+    said: Mapping[str, Any], directory: Path, *, own_embedding: bool = True, own_head: bool = True, **of_kind: object
+) -> None:
     """Raises CheckpointError where a setting says that the draft computes in another way than Llama, or than `of_kind`
-    has it."""
-    for name, values in {**_COMPUTED_SO, **{name: (value,) for name, value in of_kind.items()}}.items():
+    has it. A draft without an embedding or head of its own uses the target's, as the target scales and caps them:
+    such settings, which configurations copy from the target's, then change nothing."""
+    computed_so = {
+        **_COMPUTED_SO,
+        **(_EMBEDDED_SO if own_embedding else {}),
+        **(_HEADED_SO if own_head else {}),
+        **{name: (value,) for name, value in of_kind.items()},
+    }
+    for name, values in computed_so.items():
         if said.get(name) not in (None, *values):
             raise CheckpointError(
                 f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another"

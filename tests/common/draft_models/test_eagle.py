@@ -236,11 +236,30 @@ def test_a_checkpoint_that_is_no_eagle_draft_of_such_layers_is_refused(tmp_path,
 @pytest.mark.parametrize("speculators", [False, True])
 def test_a_setting_that_changes_what_is_computed_is_refused_by_its_name(tmp_path, speculators):
     """As in MiniCPM's own EAGLE drafts."""
-    tensors = write_published(tmp_path / "eagle", {**LLAMA_3, "scale_emb": 12, "logits_scaling": 1.0})
+    tensors = write_published(tmp_path / "eagle", {**LLAMA_3, "scale_emb": 12, "scale_depth": 1.4})
     if speculators:
         as_speculators(tmp_path / "eagle", tensors)
-    with pytest.raises(CheckpointError, match="has a 'scale_emb' of 12, which is not computed here"):
+    with pytest.raises(CheckpointError, match=r"has a 'scale_depth' of 1\.4, which is not computed here"):
         load_eagle(tmp_path / "eagle")
+
+
+OF_EMBEDDINGS = {"input_embedding_scale": 7.0, "embedding_multiplier": 12.0, "scale_emb": 12}
+OF_HEADS = {
+    "logit_scale": 0.0625,
+    "logits_scaling": 8.0,
+    "output_multiplier": 0.5,
+    "dim_model_base": 256,
+    "final_logit_softcapping": 30.0,
+}
+
+
+@pytest.mark.parametrize("speculators", [False, True])
+def test_how_a_target_scales_its_embedding_and_head_is_no_setting_of_its_draft(tmp_path, speculators):
+    """Which has neither of its own, whatever it copies from the target's configuration."""
+    tensors = write_published(tmp_path / "eagle", LLAMA_3 | OF_EMBEDDINGS | OF_HEADS)
+    if speculators:
+        as_speculators(tmp_path / "eagle", tensors)
+    load_eagle(tmp_path / "eagle")
 
 
 def test_the_variant_with_further_norms_is_refused_by_the_first_of_them(tmp_path):

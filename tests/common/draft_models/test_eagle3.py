@@ -299,6 +299,17 @@ def test_a_setting_that_changes_what_is_computed_is_refused_by_its_name(tmp_path
             load_eagle3(folder)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("part", "name"), [("embedding", "scale_emb"), ("head", "final_logit_softcapping")])
+def test_how_a_target_scales_what_the_draft_uses_of_it_is_no_setting_of_the_draft(tmp_path, layout, part, name):
+    settings = {name: 30.0}
+    without = tensors_of(layout, trimmed=False, **{part: False})
+    load_eagle3(write(tmp_path / "without", layout, without, settings, **settings))
+    folder = write(tmp_path / "with", layout, tensors_of(layout, trimmed=False, **{part: True}), settings, **settings)
+    with pytest.raises(CheckpointError, match=f"has a '{name}' of 30.0, which is not computed here"):
+        load_eagle3(folder)
+
+
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [

@@ -93,6 +93,7 @@ def test_published_heads_compute_what_they_did_for_their_authors(tmp_path, plus)
         ({"grounded_heads": False}, "or not the path"),
         ({"hydra_num_layers": 3}, "lacks 'hydra_mlp"),
         ({"residual_multiplier": 0.2}, "has a 'residual_multiplier' of 0.2, which is not computed here"),
+        ({"logit_scale": 0.0625}, "has a 'logit_scale' of 0.0625, which is not computed here"),
         ({"hydra_num_layers": "many"}, "describes no Hydra heads"),
     ],
 )
@@ -100,6 +101,11 @@ def test_published_heads_of_another_form_are_refused_in_one_sentence(tmp_path, s
     write_published(tmp_path / "heads", plus=True, **settings)
     with pytest.raises(CheckpointError, match=sentence):
         load_hydra(tmp_path / "heads")
+
+
+def test_how_a_target_scales_its_embedding_is_no_setting_of_heads_that_use_it(tmp_path):
+    write_published(tmp_path / "heads", plus=True, embedding_multiplier=12.0)
+    load_hydra(tmp_path / "heads")
 
 
 @pytest.mark.parametrize("plus", [False, True])

@@ -131,7 +131,10 @@ class Grammars:
         if self._vocabulary is None or self._vocabulary.is_gone:  # to read it would take too long
             raise PeerError(_TOO_COMPLEX, FailureCode.INVALID)
         compile_ = self._compile if is_alone else self._shared
-        return compile_(constraint, ANSWERING_S)
+        try:
+            return compile_(constraint, ANSWERING_S)
+        except PeerError as error:  # it was compiled before, with more time; of the answer this is true
+            raise PeerError(_TOO_COMPLEX, FailureCode.INVALID) from error
 
     def _compile(self, constraint: Constraint, most_s: float) -> ConstraintProcess:
         """Raises PeerError, which says what the library objects to."""

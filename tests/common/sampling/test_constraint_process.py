@@ -18,8 +18,8 @@ from common.protocol.constraint import Grammar
 from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint
 from common.sampling import constraint_program
-from common.sampling.constraint_process import ConstraintProcess
-from common.sampling.constraint_program import MEMORY_BYTES
+from common.sampling.constraint_process import ConstraintProcess, EndedError, VocabularyProcess
+from common.sampling.constraint_program import COMPILING_S, MEMORY_BYTES
 from common.sampling.grammar import MOST_KEPT, Grammars
 from tests.common.sampling.test_grammar import CONSTRAINTS, END, TOKENIZER, VOCABULARY, walk
 
@@ -135,6 +135,27 @@ def test_an_answer_that_cost_too_much_beside_others_goes_on_alone(grammars, monk
         allowed = before.allowed([666])
     assert allowed.tolist() == grammars(CONSTRAINTS["regex"]).allowed([666]).tolist()
     assert before._process is not grammars(CONSTRAINTS["regex"])._process
+
+
+def test_answers_end_as_too_complex_where_their_constraint_cannot_be_compiled_again_in_mid_answer(
+    grammars, monkeypatch
+):
+    """A constraint that no answer has yet may take longer, but here a pass waits."""
+
+    def compile_once(process, grammar, text, most_s):
+        if most_s < COMPILING_S:
+            raise EndedError
+        return compile_(process, grammar, text, most_s)
+
+    compile_ = VocabularyProcess.compile
+    monkeypatch.setattr(VocabularyProcess, "compile", compile_once)
+    monkeypatch.setattr(ConstraintProcess, "ask", ends_with(666, ConstraintProcess.ask))
+    slow = Constraint(Grammar.REGEX, "a{7}")
+    costly, other = grammars(slow), grammars(slow)
+    for each, answer in ((costly, [666]), (other, [])):
+        with pytest.raises(PeerError, match="too complex to go on"):
+            each.allowed(answer)
+    assert grammars(slow).allowed([]).any()
 
 
 def ends_with(token, ask, times=math.inf):

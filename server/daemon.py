@@ -58,9 +58,9 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
     held = [_held(target.engine.sessions) for target in parts.targets]
     is_asked_to = stopping.done()
-    asked_to_stop.clear()  # before the fleet is told: a store may take its time, and the second signal may come then
+    asked_to_stop.clear()
     if parts.fleet is not None:
-        await parts.fleet.drain()
+        telling = asyncio.create_task(parts.fleet.drain())  # not waited for: a store may take its time
     if is_asked_to:
         await _drain(parts, options.drain_seconds, asked_to_stop, running)
     for each in running:
@@ -68,7 +68,7 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     await parts.server.stop(0)
     if parts.fleet is not None:
         membership.cancel()
-        await asyncio.gather(membership, return_exceptions=True)
+        await asyncio.gather(membership, telling, return_exceptions=True)
         await parts.fleet.leave()
     if parts.metrics is not None:
         # In a thread, because a last scrape may wait for this loop.

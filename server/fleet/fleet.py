@@ -111,9 +111,11 @@ class Fleet:
         await self._exchange()
 
     async def leave(self) -> None:
-        """What was used since the last exchange is handed in, and this replica is forgotten; to be called once `run`
-        has ended."""
-        await self._exchange()
+        """What was used since the last exchange is handed in, but not waited for where that one failed, and this
+        replica is forgotten; to be called once `run` has ended."""
+        async with self._exchanging:
+            if self._is_reached:
+                await self._exchange_alone()
         try:
             await self._store.leave(self._own.id)
         except StoreError as error:

@@ -15,6 +15,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from common.protocol.client_session import ClientSession
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
@@ -44,12 +45,17 @@ async def last_words(process: Program) -> list[str]:
     return said.splitlines()
 
 
+async def runs(session: ClientSession) -> None:
+    """Returns once its answer has begun."""
+    while len(session.tree.tokens if hasattr(session, "tree") else ()) < 4:
+        await asyncio.sleep(0.01)
+
+
 async def test_it_drains_at_the_first_signal(target: Path) -> None:
     async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
         running = await new_session(connection)
         playing = asyncio.create_task(play(running, connection.generate(), running.open([5, 6], Settings(60)), nothing))
-        while len(running.tree.tokens if hasattr(running, "tree") else ()) < 4:
-            await asyncio.sleep(0.01)
+        await runs(running)
         process.send_signal(signal.SIGTERM)
         with suppress(LinkError):  # whoever still sends when the server exits may not receive the end of the stream
             await playing
@@ -75,7 +81,8 @@ async def test_a_replica_that_drains_is_listed_no_more_and_is_forgotten_when_it_
         async with daemon(target, *options) as (process, address), connect(address) as connection:
             session, stream = await new_session(connection), connection.generate()
             playing = asyncio.create_task(play(session, stream, session.open([5, 6], Settings(tokens)), nothing))
-            while not await others():
+            await runs(session)
+            while [sum(json.loads(each)["sessions"].values()) for each in await others()] != [1]:
                 await asyncio.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             while any(json.loads(each)["address"] for each in await others()):

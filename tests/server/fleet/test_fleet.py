@@ -4,6 +4,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -186,6 +187,19 @@ async def test_without_the_store_each_replica_counts_alone_and_says_so_once(stor
     assert second.quotas.sessions_elsewhere("alice") == 0
     assert len(first.fleet.addresses + second.fleet.addresses) >= 3, "those that were known are still listed"
     assert (first.asks(20), second.asks(20)) == (10, 10)
+
+
+async def test_who_leaves_does_not_wait_for_a_store_that_was_gone_at_the_last_exchange(store) -> None:
+    replica = Replica(store, 1)
+    await exchanged(replica)
+    store.is_gone = True
+    await replica.fleet.drain()
+    store.is_gone = False
+    left = store.records["1"]
+    store.leave = AsyncMock()
+    await replica.fleet.leave()
+    assert store.records["1"] == left, "it was not said again"
+    store.leave.assert_awaited_once_with("1")
 
 
 async def test_a_store_that_comes_back_empty_learns_the_levels_again(store, caplog) -> None:

@@ -143,14 +143,16 @@ async def test_a_stream_is_opening_until_its_constraint_is_compiled(
 ) -> None:
     """Or a client could have any number of them wait for that."""
     goes_on, compiling = asyncio.Event(), asyncio.Event()
-    compile_ = ConstraintCompiler.compile
+    turn_of = ConstraintCompiler.turn_of
 
-    async def later(*asked: Any) -> Any:
+    @asynccontextmanager
+    async def later(*asked: Any) -> AsyncIterator[Any]:
         compiling.set()
         await goes_on.wait()
-        return await compile_(*asked)
+        async with turn_of(*asked) as turn:
+            yield turn
 
-    monkeypatch.setattr(ConstraintCompiler, "compile", later)
+    monkeypatch.setattr(ConstraintCompiler, "turn_of", later)
     async with running(options_for(target)) as server, connect(server.address) as connection:
         session, stream = await new_session(connection), connection.generate()
         stream.send(session.open([5, 6], Settings(4, constraint=Constraint("regex", "a+"))))

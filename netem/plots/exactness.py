@@ -19,7 +19,7 @@ from netem.plots.charts import (
     stacked_counts,
     write_beside,
 )
-from netem.plots.palette import BAD, DOUBTFUL, GOOD, INK, NEUTRAL, SYSTEMS, system_look
+from netem.plots.palette import BAD, DOUBTFUL, GOOD, INK, NEUTRAL, PAPER, SYSTEMS, system_look
 from netem.plots.phrases import of_all, times
 from netem.plots.picture import Headline
 
@@ -121,22 +121,26 @@ def law(figure: Figure, results: Mapping[str, Any]) -> Headline:
     """A row for each timing: the most probable token's share of second and third tokens, with the 95% range."""
     expected, rows = results["law"][0], results["rows"]
     timings = list(dict.fromkeys(each["timing"] for each in rows))
-    shapes = list(dict.fromkeys(each["shape"] for each in rows))
+    beside_each_other = list(dict.fromkeys((each["drafter"], each["shape"]) for each in rows))
+    faces = dict(zip(dict.fromkeys(each["drafter"] for each in rows), (GOOD, PAPER), strict=True))
     figure.set_figheight(_ROW_INCHES * len(timings) + 1.8)
     axes = figure.subplots()
     reach = 1.96 * sqrt(expected * (1 - expected) / rows[0]["answers"])
     axes.axvspan(expected - reach, expected + reach, color=NEUTRAL, alpha=0.22, label="95% of exact samples")
     for each in rows:
-        row = timings.index(each["timing"]) + beside(shapes.index(each["shape"]), len(shapes))
+        index = beside_each_other.index((each["drafter"], each["shape"]))
+        row = timings.index(each["timing"]) + beside(index, len(beside_each_other))
         for place, marker in ((1, "o"), (2, "D")):
             counts = each["counts"][place]
-            axes.plot(counts[0] / sum(counts), row, marker, color=GOOD, markersize=6)
+            face = faces[each["drafter"]]
+            axes.plot(counts[0] / sum(counts), row, marker, color=GOOD, markerfacecolor=face, markersize=6)
     name_rows(axes, timings)
     line_at(axes, expected, f"the target's law, {expected:g}")
-    key(axes, "second token", marker="o", color=GOOD)
-    key(axes, "third token", marker="D", color=GOOD)
+    for drafter, face in faces.items():
+        for token, marker in (("second", "o"), ("third", "D")):
+            key(axes, f"{token} token, {drafter}", marker=marker, color=GOOD, markerfacecolor=face)
     axes.set_xlabel("share of the most probable token")
-    legend_below(figure, axes, 4)
+    legend_below(figure, axes, 3)
     tests = [p for each in rows for p in each["p_values"][1:]]
     kept = sum(p >= results["least_p_value"] for p in tests)
     pooled = [sum(each["counts"][place][0] for each in rows) for place in (1, 2)]
@@ -144,7 +148,7 @@ def law(figure: Figure, results: Mapping[str, Any]) -> Headline:
     shares = " and ".join(f"{count / answers:.4f}" for count in pooled)
     return Headline(
         f"{of_all(kept, len(tests)).capitalize()} tests accept the target's law; its {expected:g} is met by {shares}",
-        f"Speculative sampling by the real drafting loop and server: {answers:,} answers by timing and shape of tree",
+        f"Speculative sampling by the real drafting loop and server: {answers:,} answers by timing, tree and drafter",
     )
 
 

@@ -41,14 +41,14 @@ _NORM_FIRST_KEY = "norm_before_residual"
 _NORM_OUTPUT_KEY = "norm_output"
 _EAGLE_KEY = "eagle_config"
 """Where some publishers put what only EAGLE's drafts have."""
-_COMPUTED_SO = {
+_OWN_SETTINGS = {
     "is_causal": True,
     "use_aux_hidden_state": True,
     "use_input_layernorm_in_first_layer": True,
     "use_last_layernorm": True,
     "use_mtp_layernorm": False,
 }
-"""Of settings that a published draft may have otherwise."""
+"""What is computed here, of settings of EAGLE-3 alone that a published draft may have otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _config(
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{directory / CONFIG} lacks the vocabulary's size; fetch it again") from error
     own = {"own_embedding": embedding is not None, "own_head": head is not None}
-    check_settings({**of_eagle, **settings}, directory, **own, **_COMPUTED_SO)
+    check_settings({**of_eagle, **settings}, directory, **own, **_OWN_SETTINGS)
     rows = vocabulary if head is None else len(head)
     if kept is not None and not _each_has_a_token(kept, rows, vocabulary):
         raise CheckpointError(f"the map 'd2t' in {directory} does not lead from its head to tokens; fetch it again")

@@ -14,19 +14,19 @@ from common.models.errors import CheckpointError
 from common.models.rope import read_rope
 from common.models.source import CONFIG, read_json
 
-_COMPUTED_SO: Mapping[str, tuple[object, ...]] = {
+_LAYER_SETTINGS: Mapping[str, tuple[object, ...]] = {
     "attention_multiplier": (),
     "attn_logit_softcapping": (0,),
     "residual_multiplier": (1,),
     "scale_depth": (),
 }
 """Of settings by which some families scale or cap what Llama does not, the values that change nothing, beside none."""
-_EMBEDDED_SO: Mapping[str, tuple[object, ...]] = {
+_EMBEDDING_SETTINGS: Mapping[str, tuple[object, ...]] = {
     "input_embedding_scale": (1,),
     "embedding_multiplier": (1,),
     "scale_emb": (1,),
 }
-_HEADED_SO: Mapping[str, tuple[object, ...]] = {
+_HEAD_SETTINGS: Mapping[str, tuple[object, ...]] = {
     "logit_scale": (1,),
     "logits_scaling": (1,),
     "output_multiplier": (1,),
@@ -52,13 +52,13 @@ def check_settings(
     """Raises CheckpointError where a setting says that the draft computes in another way than Llama, or than `of_kind`
     has it. A draft without an embedding or head of its own uses the target's, as the target scales and caps them:
     such settings, which configurations copy from the target's, then change nothing."""
-    computed_so = {
-        **_COMPUTED_SO,
-        **(_EMBEDDED_SO if own_embedding else {}),
-        **(_HEADED_SO if own_head else {}),
+    without_effect = {
+        **_LAYER_SETTINGS,
+        **(_EMBEDDING_SETTINGS if own_embedding else {}),
+        **(_HEAD_SETTINGS if own_head else {}),
         **{name: (value,) for name, value in of_kind.items()},
     }
-    for name, values in computed_so.items():
+    for name, values in without_effect.items():
         if said.get(name) not in (None, *values):
             raise CheckpointError(
                 f"the draft in {directory} has a '{name}' of {said[name]}, which is not computed here; name another"

@@ -166,8 +166,8 @@ class Admission:
         return self._retry_after.retry_after_s(running, now)
 
     def _promised_to(self, running: Collection[SessionEntry]) -> float:
-        """K/V slots that these answers will need together. A new prompt counts in full: what it might share
-        may be gone before its first pass."""
+        """K/V slots that these answers will need together. A new prompt counts in full: what it might share may be gone
+        before its first pass."""
         promised = sum(self._promised(each.session.tree.frontier, each.session.limit) for each in running)
         return promised - counted_twice(each.sequence for each in running)
 

@@ -64,7 +64,8 @@ export class AnswerText extends GrowingText {
   }
 
   #settle(upTo) {
-    if (!this.#settled) this.#begin(beginningOfThought(this.confirmed.slice(0, upTo)));
+    const isBlank = !this.#thought && !/\S/.test(this.confirmed.slice(0, this.#settled));
+    if (isBlank) this.#begin(beginningOfThought(this.confirmed.slice(this.#settled, upTo)));
     if (this.#isThinking) {
       const open = this.confirmed.slice(this.#settled, upTo);
       const end = endOfThought(open);

@@ -109,7 +109,7 @@ def make_report(done: Mapping[str, Outcomes]) -> Report:
         if each is not None and not each
     ]
     faults += [
-        f"{outcome.app}, {outcome.name}, {link}: {outcome.error or 'it did what nobody could have verified'}"
+        f"{outcome.app}, {outcome.name}, {link}: {outcome.error or 'it acted though the target was out of reach'}"
         for link, outcomes in done.items()
         for each in outcomes.values()
         for outcome in each or ()

@@ -51,6 +51,7 @@ SCRIPTS = {
     ],
     "Hi! What is a shadow? Answer in one sentence.": [Update("Where light", " does not"), Update(" does not reach.")],
     "Think first.": [
+        Update("\n"),
         Update("<think>\n# Plan\n\nFirst *this*.\n\nThen", " that.\n</think>\n\nSo it is"),
         Wait(),
         Update(" that.\n</think>\n\n## Answer\n\nSo it", " is not."),

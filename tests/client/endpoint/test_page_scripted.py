@@ -293,7 +293,7 @@ def test_what_is_thought_first_stands_apart_and_is_not_the_answer(context, scrip
         expect(page.locator("#said")).to_have_text("The answer is there, 5 words.")
         expect(page.locator(".text h3")).to_have_count(2)
         thought_text, answer_text = "# Plan\n\nFirst *this*.\n\nThen that.", "## Answer\n\nSo it is."
-        assert text_of(page) == f"<think>\n{thought_text}\n</think>\n\n{answer_text}", "to the letter"
+        assert text_of(page) == f"\n<think>\n{thought_text}\n</think>\n\n{answer_text}", "to the letter"
         press(page, "Copy")
         assert page.evaluate("() => navigator.clipboard.readText()") == answer_text
         thought.get_by_label("Thoughts").click()

@@ -48,20 +48,10 @@ def verdict(reference: Reference, tokens: tuple[int, ...], near_tie: float = NEA
     return "near-tie" if differs_at is not None and reference.gaps[differs_at] < near_tie else "different"
 
 
-def reference_answer(model: Any, prompt: list[int], end_tokens: tuple[int, ...], max_new_tokens: int) -> Reference:
-    """The greedy answer of transformers' own `generate`, at most `max_new_tokens` long. prompt: token ids."""
-    import torch
-
-    generated: Any = model.generate(
-        torch.tensor([prompt], device=model.device),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=model.device),
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        eos_token_id=list(end_tokens),
-        pad_token_id=end_tokens[0],
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
+def reference_answer(model: Any, prompt: Sequence[int], end_tokens: Sequence[int], max_new_tokens: int) -> Reference:
+    """The greedy answer of transformers' own `generate`, at most `max_new_tokens` long. prompt: token ids. Nothing
+    that the checkpoint's generation_config.json asks for is applied, such as a penalty, as no server applies it."""
+    generated = _generate(model, prompt, end_tokens, max_new_tokens, output_logits=True, return_dict_in_generate=True)
     best = [logits[0].topk(2).values for logits in generated.logits]
     answer = generated.sequences[0, len(prompt) :].tolist()
     return Reference(tuple(prompt), tuple(answer), tuple(float(two[0] - two[1]) for two in best))
@@ -73,7 +63,6 @@ def sampled_answer(
     """The answer of transformers' own `generate` with its logits processors and, as the last of them, Gumbel noise.
 
     The best perturbed score is a sample of the softmax (Gumbel-max trick)."""
-    import torch
     from transformers import (
         LogitsProcessorList,
         MinPLogitsWarper,
@@ -89,16 +78,26 @@ def sampled_answer(
     if sampling.top_k:
         processors.append(TopKLogitsWarper(sampling.top_k))
     processors += [TopPLogitsWarper(sampling.top_p), MinPLogitsWarper(sampling.min_p), noise]
-    generated: Any = model.generate(
-        torch.tensor([list(prompt)]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        eos_token_id=list(end_tokens),
-        pad_token_id=end_tokens[0],
-        logits_processor=processors,
-    )
+    generated = _generate(model, prompt, end_tokens, max_new_tokens, logits_processor=processors)
     return Reference(tuple(prompt), tuple(generated[0, len(prompt) :].tolist()), tuple(noise.gaps))
+
+
+def _generate(model: Any, prompt: Sequence[int], end_tokens: Sequence[int], max_new_tokens: int, **asked: Any) -> Any:
+    import torch
+
+    from training.draft_models.greedy_answers import without_choices_of_its_own
+
+    ends = list(end_tokens)
+    with without_choices_of_its_own(model):
+        return model.generate(
+            torch.tensor([list(prompt)], device=model.device),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=model.device),
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            eos_token_id=ends or None,
+            pad_token_id=ends[0] if ends else 0,
+            **asked,
+        )
 
 
 class _Noise:

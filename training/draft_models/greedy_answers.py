@@ -57,7 +57,7 @@ def _go_on(
     greedy = _settings(
         do_sample=False, max_new_tokens=tokens, eos_token_id=ends or None, pad_token_id=ends[0] if ends else 0
     )
-    with _without_choices_of_its_own(model):
+    with without_choices_of_its_own(model):
         extended: torch.Tensor = model.generate(
             input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=greedy
         )
@@ -65,7 +65,7 @@ def _go_on(
 
 
 @contextmanager
-def _without_choices_of_its_own(model: Any) -> Iterator[None]:
+def without_choices_of_its_own(model: Any) -> Iterator[None]:
     """Checkpoints choose penalties, beams, caches, stop strings and more, and `generate` takes from them whatever its
     caller leaves open. A greedy answer depends on none of it."""
     chosen = model.generation_config

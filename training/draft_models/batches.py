@@ -52,12 +52,22 @@ class SampleBatches:
         return len(self.plan(0))
 
     @property
-    def heaviest(self) -> Batch:
-        """The batch of the first epoch with the most learned positions, of which losses keep a row of logits each.
-        Later epochs have none much heavier."""
+    def heaviest(self) -> list[Batch]:
+        """Of the first epoch the batch with the most learned positions, of which losses keep a row of logits each, and,
+        unless it is the same, the one with the most pairs of positions in a row, of which attention may keep a score
+        each. Later epochs have none much heavier."""
         learned = [sample.learned for sample in self.samples]
-        chosen = max(self.plan(0), key=lambda batch: sum(learned[index] for index in batch))
-        return to_batch([self.samples[index] for index in chosen])
+        lengths = [len(sample.ids) for sample in self.samples]
+
+        def positions(batch: list[int]) -> int:
+            return sum(learned[index] for index in batch)
+
+        def pairs(batch: list[int]) -> int:
+            return len(batch) * columns(max(lengths[index] for index in batch)) ** 2
+
+        chosen = [max(self.plan(0), key=weight) for weight in (positions, pairs)]
+        is_one = pairs(chosen[0]) == pairs(chosen[1])
+        return [to_batch([self.samples[index] for index in batch]) for batch in (chosen[:1] if is_one else chosen)]
 
     def plan(self, epoch: int) -> list[list[int]]:
         """The indices of the samples of each batch of an epoch."""

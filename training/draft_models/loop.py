@@ -122,22 +122,23 @@ class Trainer:
         self.optimizer.state.clear()
         return (stepped - started) / (REHEARSED_STEPS - UNTIMED_STEPS), measured - stepped
 
-    def try_memory(self, batch: Batch, steps: int) -> None:
-        """Computes the gradients of `batch` at the end of a run of `steps`, where losses take the most memory, beside
-        as much as the optimiser and accumulated gradients will keep; afterwards everything is as before.
+    def try_memory(self, batches: Sequence[Batch], steps: int) -> None:
+        """Computes the gradients of each batch at the end of a run of `steps`, where losses take the most memory,
+        beside as much as the optimiser and accumulated gradients will keep; afterwards everything is as before.
 
         Raises `OutriderError` where the memory does not suffice, which a run would find out after hours.
         """
         before = {name: value.detach().clone() for name, value in self.recipe.module.named_buffers()}
         trained = [each for group in self.optimizer.param_groups for each in group["params"]]
         self.recipe.module.train()
-        with self.enough_memory(batch):
-            moments = [torch.empty_like(each) for each in trained for _ in range(2)]
-            for _ in range(min(2, self.settings.accumulate)):
-                total, _metrics = self.lose(batch.to(self.workers.device), Moment(steps - 1, steps), number=0)
-                self.workers.backward(total)
-        self.stepper.zero_grad()
-        del moments
+        for batch in batches:
+            with self.enough_memory(batch):
+                moments = [torch.empty_like(each) for each in trained for _ in range(2)]
+                for _ in range(min(2, self.settings.accumulate)):
+                    total, _metrics = self.lose(batch.to(self.workers.device), Moment(steps - 1, steps), number=0)
+                    self.workers.backward(total)
+            self.stepper.zero_grad()
+            del moments
         with torch.no_grad():
             for name, value in before.items():
                 self.recipe.module.get_buffer(name).copy_(value)

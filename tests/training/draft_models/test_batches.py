@@ -66,7 +66,18 @@ def test_batches_stay_within_their_size_and_hold_little_padding() -> None:
 def test_the_heaviest_batch_learns_the_most_places_of_an_epoch() -> None:
     feed = SampleBatches(make_samples(), TOKENS, seed=1)
     learned = [int(feed.batch(number).learn.sum()) for number in range(feed.batches_per_epoch)]
-    assert int(feed.heaviest.learn.sum()) == max(learned) > min(learned)
+    assert int(feed.heaviest[0].learn.sum()) == max(learned) > min(learned)
+
+
+def test_a_long_row_is_heavy_too_though_it_learns_little() -> None:
+    """Attention may keep a score for each pair of its positions."""
+    long = Sample(np.full(TOKENS, 7, dtype=np.int32), np.arange(TOKENS) >= TOKENS - 2)
+    short = make_samples()
+    assert [len(batch.ids[0]) == TOKENS for batch in SampleBatches([*short, long], TOKENS, seed=1).heaviest] == [
+        False,
+        True,
+    ]
+    assert len(SampleBatches([long, long], TOKENS, seed=1).heaviest) == 1
 
 
 def test_a_row_longer_than_a_batch_comes_alone() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import DynamicCache
 
+from common.models import source as hub_source
 from common.models.packed import PackedModel
 from server.models.target_card import read_card
 from tests.families import FAMILIES, SLIDING_WINDOW, make_checkpoint
@@ -119,3 +120,13 @@ def test_answers_end_where_the_server_ends_them(
     target = load_target(str(path), torch.device("cpu"), "float32")
     assert sorted(target.end_tokens) == list(read_card("target", path, target.tokenizer).end_tokens)
     assert target.tokenizer.eos_token_id in target.end_tokens
+
+
+def test_a_target_of_the_hub_has_its_id_for_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder in which the hub's client keeps it is named by a commit."""
+    kept = make_checkpoint(tmp_path / "snapshots" / "0a1b2c3d", "llama")
+    monkeypatch.setattr(hub_source, "_fetch", lambda hub_id, with_weights: kept)
+    cpu = torch.device("cpu")
+    assert load_target("someone/model", cpu, "float32").name == "someone/model"
+    kept.rename(tmp_path / "model")
+    assert load_target(str(tmp_path / "model"), cpu, "float32").name == "model"

@@ -100,7 +100,10 @@ class ManyWorkers:
         # Some recipes draw which parameters a step trains.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
         patient = InitProcessGroupKwargs(timeout=LONGEST_WAIT)
-        self.accelerator: Any = Accelerator(cpu=device == "cpu", kwargs_handlers=[unused, patient])
+        # The run has its own dtype: `accelerate launch` would bring that of a machine's configuration in.
+        self.accelerator: Any = Accelerator(
+            cpu=device == "cpu", mixed_precision="no", kwargs_handlers=[unused, patient]
+        )
         self.rank: int = self.accelerator.process_index
         self.count: int = self.accelerator.num_processes
         self.device: torch.device = self.accelerator.device

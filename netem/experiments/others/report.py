@@ -54,6 +54,12 @@ class Measured:
         expected = replace(reference, answer=without_end(reference.answer, self.end_tokens))
         return verdict(expected, without_end(heard.tokens, self.end_tokens))
 
+    def begins_otherwise(self, reference: Reference, heard: Heard) -> bool:
+        """Whether what came of an answer, broken off or not, is not how transformers' own begins."""
+        came = without_end(heard.tokens, self.end_tokens)
+        begun = replace(reference, answer=without_end(reference.answer, self.end_tokens)[: len(came)])
+        return verdict(begun, came) == "different"
+
     def tokens(self, heard: Heard) -> int:
         """Of an answer's text."""
         return len(without_end(heard.tokens, self.end_tokens))
@@ -193,8 +199,12 @@ def _outage_in_words(name: str, lasted: float | None, outages: Sequence[Mapping[
     return f"{name}, {'gone for good' if lasted is None else f'{lasted:g} s'}: {'; '.join(words)}."
 
 
+def _for(seconds: float) -> str:
+    return "for good" if seconds == FOR_GOOD else f"for {seconds:g} s"
+
+
 def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[str]:
-    """Why speeds do not count: answers that broke off over whole links, or are ours and not the target's."""
+    """Why the run does not count: answers that broke off over whole links, or are ours and not the target's."""
     results = [(link, name, of) for link, each in links.items() for name, of in each.items()]
     faults = [f"{name} on {link}: {error}" for link, name, of in results for error in of["errors"]]
     faults += [
@@ -202,6 +212,17 @@ def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[
         for link, name, of in results
         if name not in OTHERS and "different" in of["verdicts"]
     ]
-    stated = [heard for of in measured.stated.values() for answers in of.values() for heard in answers]
-    faults += [f"at stated costs: {heard.error}" for heard in stated if heard.error]
+    for link, of in measured.stated.items():
+        for name, answers in of.items():
+            faults += [f"at stated costs: {heard.error}" for heard in answers if heard.error]
+            pairs = zip(measured.references, answers, strict=False)  # fewer prompts than at their own speed
+            if any(measured.verdict(*pair) == "different" for pair in pairs):
+                faults.append(f"{name} on {link} at stated costs gave other answers than the target's")
+    faults += [
+        f"{name}, cut {_for(each.lasted_s)}, gave other tokens than the target's"
+        for name, answers in measured.broken.items()
+        if name not in OTHERS
+        for each in answers
+        if measured.begins_otherwise(each.reference, each.heard)
+    ]
     return faults + overrun_faults({"Outrider at stated costs": measured.late_passes})

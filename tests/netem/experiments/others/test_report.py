@@ -108,7 +108,20 @@ def test_only_our_own_answers_must_be_the_targets():
     assert not report(others).faults
     ours = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {CLOUD: wrong}})
     assert report(ours).faults == [f"{CLOUD} on 4g gave other answers than the target's"]
+    stated = replace(MEASURED, stated={"4g": {CLOUD: wrong[:1]}})
+    assert report(stated).faults == [f"{CLOUD} on 4g at stated costs gave other answers than the target's"]
     near = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {CLOUD: [SLOW[0], heard(7, 6)]}})
     assert not report(near).faults, "a near-tie may fall either way"
     failed = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {LLAMA: [heard(error="refused"), SLOW[1]]}})
     assert report(failed).faults == [f"{LLAMA} on 4g: refused"]
+
+
+@pytest.mark.parametrize(
+    ("came", "is_wrong"),
+    [((), False), ((2, 3), False), ((2, 3, 4, END), False), ((2, 9), True), ((2, 3, 4, 5), True)],
+)
+def test_what_came_of_a_broken_answer_of_ours_is_the_beginning_of_the_targets(came, is_wrong):
+    broken = replace(BROKEN, heard=heard(*came, seconds=11.0, error="the server was lost"))
+    wrong = f"{CLOUD}, cut for good, gave other tokens than the target's"
+    assert report(replace(MEASURED, broken={CLOUD: [broken]})).faults == [wrong] * is_wrong
+    assert not report(replace(MEASURED, broken={LLAMA_DRAFTED: [broken]})).faults

@@ -26,7 +26,8 @@ from common.bundle import (
 from common.draft_kinds import LOOKUP, STATELESS_KINDS, DraftKind
 from common.models.checkpoint import load_config, load_tokenizer
 from common.models.families import context_of, depends_on_longest, has_position_table
-from common.models.source import CONFIG, WEIGHTS, checkpoint_directory
+from common.models.fingerprint import describe_tensors
+from common.models.source import CONFIG, SHARD_INDEX, WEIGHTS, checkpoint_directory, weight_files
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import FailureCode
 from common.rpc.description import FileRequest
@@ -52,7 +53,8 @@ _TOKENIZER_FILES = (
     "additional_chat_templates/default.jinja",
     "additional_chat_templates/tool_use.jinja",
 )
-_MODEL_FILES = ("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json")
+_MODEL_FILES = (CONFIG, "generation_config.json", SHARD_INDEX)
+"""Beside the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,9 @@ def offer_causal_lm(
     Raises as `find_causal_lm` does.
     """
     directory = find_causal_lm(draft, tokenizer, card.context, card.vocab_size)
-    own = {path.name: path for pattern in _MODEL_FILES for path in directory.glob(pattern)}
-    own |= {name: directory / name for name in _TOKENIZER_FILES if (directory / name).is_file()}
+    own = {name: directory / name for name in (*_MODEL_FILES, *_TOKENIZER_FILES) if (directory / name).is_file()}
+    # No others: some repositories hold the same weights again under other names.
+    own |= {path.name: path for path in weight_files(directory)}
     return _offer(checkpoint_name(draft), kind.name, card, own | _tokenizer_sources(target))
 
 
@@ -89,7 +92,7 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int 
     tokenizers have more, such as Gemma 3's, whose images have a token that its smallest models lack. Raises MisuseError
     for what is no checkpoint, and for a draft that cannot propose the target's tokens, has no positions for all of the
     target's context, or whose frequencies would change within it: sessions share its weights, and its K/V would hold
-    those of before.
+    those of before. Raises CheckpointError where a file of its weights is missing or not whole.
     """
     directory = checkpoint_directory(draft, with_weights=True)
     if load_tokenizer(directory).get_vocab() != tokenizer.get_vocab():
@@ -112,6 +115,8 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int 
             f"the draft {draft} has a table of {bound} positions, which ends within the target's context; give one "
             "whose positions are rotary or as many"
         )
+    for file in weight_files(directory):
+        describe_tensors(file)
     return directory
 
 

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from common.draft_kinds import DraftKind, DraftParts
 from common.draft_models.directory import (
+    EXPORTER_WEIGHTS,
     FINGERPRINT_KEY,
     KIND_KEY,
     DraftFacts,
@@ -24,6 +25,7 @@ from common.draft_models.layouts import LAYOUTS, recognise
 from common.draft_models.measured_acceptance import TRIMMED_KEY, read_measured_acceptance
 from common.draft_models.state_codec import StateCodec, codec_of
 from common.draft_models.vocabulary import KEPT_TOKENS
+from common.draft_models.weight_files import draft_weight_files
 from common.models.errors import CheckpointError
 from common.models.families import check_causal_lm
 from common.models.source import CONFIG, checkpoint_directory, read_json, weight_files
@@ -165,9 +167,10 @@ def _facts_of_causal_lm(directory: Path, config: dict[str, Any]) -> DraftFacts:
 
 def _headers(directory: Path, prefix: str) -> dict[str, TensorHeader]:
     """Of a draft's tensors by name; where some begin with `prefix`, all others are the target's. Raises CheckpointError
-    where a file is broken."""
+    where a file is missing or broken."""
     headers: dict[str, TensorHeader] = {}
-    for file in sorted(directory.glob("*.safetensors")):
+    of_server = directory / EXPORTER_WEIGHTS
+    for file in (*draft_weight_files(directory), *([of_server] if of_server.is_file() else [])):
         try:
             with safe_open(file, framework="pt") as source:
                 for name in source.keys():  # noqa: SIM118 - it is no mapping

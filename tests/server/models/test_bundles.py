@@ -22,6 +22,7 @@ from server.models.fit import check_fit, read_target
 from server.models.offer import make_offer
 from tests.families import make_checkpoint, make_tokenizer
 from tests.server.harness import options_for, running
+from tests.sharded import shard
 
 
 async def test_every_file_can_be_fetched_and_resumed(target: Path, draft: Path, tmp_path: Path) -> None:
@@ -101,6 +102,38 @@ def test_a_draft_of_an_unknown_architecture_is_refused_before_any_client_fetches
     (copy / "config.json").write_text(json.dumps({**config, "model_type": "sparrow"}))
     with pytest.raises(MisuseError, match=r"the model type 'sparrow' in .* is unknown to transformers"):
         make_offer(str(target), (str(copy),))
+
+
+def test_a_bundle_has_no_weights_twice(target: Path, draft: Path, tmp_path: Path) -> None:
+    """Some repositories hold the same ones again under another name, as Mistral's."""
+    copy = shutil.copytree(draft, tmp_path / draft.name)
+    shutil.copyfile(copy / "model.safetensors", copy / "consolidated.safetensors")
+    (plain,) = make_offer(str(target), (str(draft),)).drafts
+    (offered,) = make_offer(str(target), (str(copy),)).drafts
+    assert offered.manifest == plain.manifest
+
+
+@pytest.mark.parametrize("fault", ["has no weights", "lacks model-00001", "is not a whole safetensors file"])
+def test_a_draft_without_all_of_its_weights_is_refused_before_any_client_fetches_it(
+    target: Path, draft: Path, tmp_path: Path, fault: str
+) -> None:
+    copy = shutil.copytree(draft, tmp_path / "draft")
+    shard(copy)
+    assert make_offer(str(target), (str(copy),)).drafts
+    first, last = sorted(copy.glob("*.safetensors"))
+    match fault:
+        case "has no weights":
+            (copy / "model.safetensors.index.json").unlink()
+        case "lacks model-00001":
+            first.unlink()
+        case _:
+            last.write_bytes(last.read_bytes()[:-1])
+    for refused in (
+        lambda: make_offer(str(target), (str(copy),)),
+        lambda: check_fit(str(copy), read_target(str(target))),
+    ):
+        with pytest.raises(CheckpointError, match=fault):
+            refused()
 
 
 def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, tmp_path: Path) -> None:

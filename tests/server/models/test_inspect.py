@@ -174,8 +174,10 @@ def test_a_published_draft_of_other_sizes_does_not_fit(inspect: Run, target: Pat
 
 def test_a_smaller_language_model_is_a_draft_too(inspect: Run, target: Path, tmp_path: Path) -> None:
     small = make_checkpoint(tmp_path / "small", "llama", layers=1, dtype=torch.float32)
+    save_file({"again": torch.zeros(7)}, small / "consolidated.safetensors")
     code, said = inspect(small, "--target", target, "--tensors")
     assert code == 0
+    assert "again" not in said
     assert said["draft"]["detail"] == "small, a causal language model, as transformers saves it"
     assert said["made for"]["detail"] == "any target with its tokenizer"
     assert said["model.norm.weight"]["detail"] == "F32 [48]"

@@ -50,6 +50,14 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         _sync_folder(path.parent)
 
 
+@contextmanager
+def passing_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside `path`, which is gone when the block ends; where the process was killed before, when the
+    next one of that `path` is made. Raises OSError."""
+    with _growing(path, Path.mkdir) as part:
+        yield part
+
+
 def remove_abandoned(path: Path) -> None:
     """Removes what killed processes left that were to make `path`."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.{_RANDOM}.part"):

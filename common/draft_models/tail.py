@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from common.atomic import passing_folder
 from common.draft_models.layouts import MEDUSA
 from common.draft_models.tail_layers import check_same_layers
 from common.models.checkpoint import load_causal_lm, load_config
@@ -58,16 +58,18 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
     if not method_of(end):
         _write_end(target, end, kept, out)
         return
-    with TemporaryDirectory() as folder:
-        _write_end(target, end, kept, Path(folder))
+    out.mkdir(parents=True, exist_ok=True)
+    # Where there is room for files: the system's folder may be in memory.
+    with passing_folder(out / "quantised") as folder:
+        _write_end(target, end, kept, folder)
         # Some methods compute on a GPU only.
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             # Experts are told by no outputs of theirs, so that transformers has to unpack them.
-            expanded = has_fused_experts(load_config(Path(folder)))
+            expanded = has_fused_experts(load_config(folder))
             tensors = plain_tensors(load_causal_lm(folder, device, _stored_dtype(end), expanded=expanded))
         except CheckpointError as error:
-            raise CheckpointError(str(error).replace(folder, str(target))) from error
+            raise CheckpointError(str(error).replace(str(folder), str(target))) from error
     plain = {key: value for key, value in end.items() if key != QUANTISATION}
     _save(out, tensors, {"format": "pt"}, plain)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, cast
 
+from common.atomic import passing_folder
 from common.bundle import TAIL_FOLDER
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.drafters.best_first import Expansion
@@ -226,7 +226,7 @@ def _as_plain(directory: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             # Beside what it is made of, where there is room for files: the system's folder may be in memory.
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix=".plain-", dir=directory)))
+            folder = stack.enter_context(passing_folder(directory / "plain"))
             dequantise_directory(directory, folder)
         except OSError as error:
             raise CheckpointError(

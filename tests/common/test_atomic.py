@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.atomic import atomic_file, atomic_folder
+from common.atomic import atomic_file, atomic_folder, passing_folder
 
 KILLED = """
 import sys, time
@@ -52,6 +52,15 @@ def test_what_a_killed_process_left_is_removed_and_what_one_still_writes_is_not(
         assert content(path) == b"whole"
         assert len(list(tmp_path.iterdir())) == 2
         living.kill()
+
+
+def test_a_passing_folder_goes_and_so_does_one_that_a_killed_process_left(tmp_path):
+    left = tmp_path / "kept.0123456789abcdef.part"
+    left.mkdir()
+    (left / "a").touch()
+    with passing_folder(tmp_path / "kept") as one, passing_folder(tmp_path / "kept") as other:
+        assert {*tmp_path.iterdir()} == {one, other}
+    assert not [*tmp_path.iterdir()]
 
 
 def test_two_writers_do_not_meet_though_their_process_ids_are_the_same(tmp_path):

@@ -168,18 +168,27 @@ def load_quantised_cohere(tmp_path):
 
 
 def test_a_plain_copy_lies_beside_its_bundle_while_it_is_read(tmp_path, monkeypatch):
-    used = []
-    monkeypatch.setattr("common.weight_only.files.dequantise_directory", lambda source, out: used.append((source, out)))
-    with pytest.raises(CheckpointError):  # of an empty directory
-        load_quantised_cohere(tmp_path)
-    ((source, out),) = used
+    source, out = where_a_plain_copy_lies(tmp_path, monkeypatch)
     assert source == out.parent == tmp_path / "few"
     assert not out.exists()
 
 
-def test_a_plain_copy_is_loaded_and_gone_afterwards(tmp_path):
+def test_a_plain_copy_is_loaded_and_gone_afterwards_with_what_a_killed_process_left(tmp_path, monkeypatch):
+    _, left = where_a_plain_copy_lies(tmp_path, monkeypatch)
+    left.mkdir()
     assert load_quantised_cohere(tmp_path).kind == "independent"
     assert not [file for file in (tmp_path / "few").iterdir() if file.is_dir()]
+
+
+def where_a_plain_copy_lies(tmp_path, monkeypatch):
+    used = []
+    with monkeypatch.context() as patched:
+        made = "common.weight_only.files.dequantise_directory"
+        patched.setattr(made, lambda source, out: used.append((source, out)))
+        with pytest.raises(CheckpointError):  # of an empty directory
+            load_quantised_cohere(tmp_path)
+    (found,) = used
+    return found
 
 
 def test_no_room_for_a_plain_copy_is_told(tmp_path, monkeypatch):

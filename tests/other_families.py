@@ -94,4 +94,11 @@ MINIMAX_M3 = Family(
 )
 """Is refused."""
 
-SERVED = {family.name: family for family in (AFMOE, ERNIE_MOE, GEMMA_4, HUNYUAN_MOE)}
+PHI_MOE = Family(
+    "phimoe",
+    "a window in all layers, told to the mask alone",
+    "PhimoeConfig",
+    {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": WINDOW},
+)
+
+SERVED = {family.name: family for family in (AFMOE, ERNIE_MOE, GEMMA_4, HUNYUAN_MOE, PHI_MOE)}

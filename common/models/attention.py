@@ -83,12 +83,14 @@ def attend(
 
 
 def _reach(config: Any, layer: int, sliding_window: int | None) -> tuple[int | None, int | None]:
-    """The sliding window and the chunk of a layer. Some families tell them to the mask alone, by the layer's type."""
+    """The sliding window and the chunk of a layer. Some families tell them to the mask alone, by the layer's type, or
+    that of all layers. A window that a family does not know has no effect, though a configuration may have one."""
     types = getattr(config, "layer_types", None)
     kind = types[layer] if types and layer < len(types) else None
     if kind == "chunked_attention":
         return sliding_window, config.attention_chunk_size
-    if kind == "sliding_attention" and sliding_window is None:
+    slides = kind == "sliding_attention" or (not types and hasattr(type(config), "sliding_window"))
+    if slides and sliding_window is None:
         return config.sliding_window, None
     return sliding_window, None
 

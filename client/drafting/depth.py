@@ -39,8 +39,10 @@ class Depth:
         the texts on which the draft was measured.
 
         A token costs its share of a level. One that the drafts miss also costs a round trip, the pass that corrects it
-        and, on average, half of the pass before.
+        and, on average, half of the pass before. Infinite where no level could be timed.
         """
+        if math.isinf(self.level_seconds):
+            return math.inf
         stall_s = round_trip + 1.5 * PASS_S
         return 1 / fmean(1 / (self.drafting_seconds + stall_s * missed) for missed in self.worth.miss_rates)
 

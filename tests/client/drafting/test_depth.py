@@ -1,5 +1,7 @@
 """client.drafting.depth: how many of the target's layers run here, by link and machine."""
 
+import math
+
 import pytest
 
 from client.drafting.depth import Depth, best_depth
@@ -57,3 +59,9 @@ def test_one_text_that_hardly_misses_outweighs_a_better_mean_where_misses_cost_m
 
 def test_the_only_depth_is_the_best():
     assert best_depth([DEEP], 0.0) is DEEP
+
+
+def test_a_depth_of_which_no_level_could_be_timed_comes_last_and_is_taken_where_there_is_no_other():
+    unknown = [Depth(layers, MeasuredAcceptance(1.0), math.inf) for layers in (0, 3)]
+    assert best_depth([*unknown, SHALLOW], 0.0) is SHALLOW
+    assert best_depth(unknown, 0.1) is unknown[0]

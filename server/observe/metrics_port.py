@@ -4,7 +4,9 @@ It may not know what is measured.
 """
 
 import asyncio
+import logging
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -17,6 +19,9 @@ from prometheus_client import CollectorRegistry, MetricsHandler
 
 from common.address import Address
 from common.protocol.errors import MisuseError
+from server.fault_isolation import describe_error
+
+_log = logging.getLogger(__name__)
 
 _READ_SECONDS = 5.0
 """An event loop that has not answered by then is stuck, which a scrape that fails tells best."""
@@ -57,6 +62,12 @@ class _Server(ThreadingMixIn, HTTPServer):
         finally:
             deadline.cancel()
             self._connections.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """In place of a traceback between the lines of a log. Who asks may leave at any time, which is no fault."""
+        error = sys.exception()
+        if error is not None and not isinstance(error, OSError):
+            _log.error("a page cannot be shown: %s", describe_error(error))
 
 
 def _end_request(request: socket.socket) -> None:

@@ -1,13 +1,16 @@
-"""A port for metrics and those who connect to it and say nothing, or little."""
+"""A port for metrics, those who connect to it and say nothing, or little, and what it writes to the log."""
 
 import socket
+import struct
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPException
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.registry import Collector
 
 from common.address import Address
 from server.observe import metrics_port
@@ -15,9 +18,11 @@ from server.observe.metrics_port import MetricsPort
 
 
 @contextmanager
-def serving() -> Iterator[MetricsPort]:
+def serving(*collectors: Collector) -> Iterator[MetricsPort]:
     registry = CollectorRegistry()
     Counter("scrapes", "Nothing.", registry=registry).inc(3)
+    for each in collectors:
+        registry.register(each)
     port = MetricsPort(Address("127.0.0.1", 0), registry, insecure=False)
     try:
         yield port
@@ -69,3 +74,38 @@ def test_a_page_comes_as_often_as_it_is_asked_for(monkeypatch):
     with serving() as port:
         for _ in range(10):
             assert "scrapes_total 3.0" in page(port)
+
+
+class Faulty(Collector):
+    def describe(self):
+        return []
+
+    def collect(self):
+        raise KeyError("a secret")
+
+
+def leaves(port: MetricsPort, after: bytes) -> None:
+    """Says that much and resets its connection, which the port has ended by the time this returns."""
+    with ExitStack() as stack:
+        gone = connected(port, stack)
+        gone.sendall(after)
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    while True:
+        with suppress(OSError, HTTPException):  # while its connection is the only one
+            return page(port)
+
+
+@pytest.mark.parametrize("after", [b"GET /met", b"GET /metrics HTTP/1.1\r\n\r\n"])
+def test_who_leaves_before_the_page_has_come_writes_nothing_into_the_log(monkeypatch, capfd, after):
+    monkeypatch.setattr(metrics_port, "_MOST_CONNECTIONS", 1)
+    with serving() as port:
+        leaves(port, after)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_page_that_fails_is_one_line_of_the_log(capfd, caplog):
+    with serving(Faulty()) as port, pytest.raises(HTTPException):
+        page(port)
+    assert capfd.readouterr().err == ""
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("a page cannot be shown: KeyError in test_metrics_port.py:")

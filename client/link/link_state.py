@@ -240,14 +240,16 @@ class LinkWatch:
 
     def broken(self, now: float, wait: float = 0.0) -> None:
         """The stream ended or was given up, and is not to be tried again for `wait` seconds. The pause has jitter, so
-        that clients that lost a server together do not all come back together."""
+        that clients that lost a server together do not all come back together. It stays short where a server has said
+        when to come back: to one that comes much later no room is promised."""
         if self._broken_since is None:
             self._broken_since = now
         self._trips.restart()
         self._asked_at = None
         self._move(LinkEvent.BROKEN, now)
-        self._retry_at = now + wait + self._pause * (0.5 + self._uniform() / 2)
-        longest = _LONG_PAUSE_S if now - self._broken_since < _LONG_OUTAGE_S else _LONGEST_PAUSE_S
+        is_short = wait > 0 or now - self._broken_since < _LONG_OUTAGE_S
+        longest = _LONG_PAUSE_S if is_short else _LONGEST_PAUSE_S
+        self._retry_at = now + wait + min(longest, self._pause) * (0.5 + self._uniform() / 2)
         self._pause = min(longest, self._pause * _GROWTH)
 
     def retry_now(self) -> None:

@@ -137,12 +137,13 @@ def test_a_stream_that_does_not_answer_is_given_up():
     assert 2.0 <= link.due - 6.0 <= 4.0
 
 
-def pauses(link: LinkWatch, until: float) -> list[float]:
-    """The time between a break and the next attempt, in an outage that began at 0."""
+def pauses(link: LinkWatch, until: float, wait: float = 0.0) -> list[float]:
+    """The time between a break and the next attempt, beside what the server told to wait, in an outage that began at
+    0."""
     now, found = 0.0, []
     while now < until:
-        link.broken(now)
-        found.append(link.due - now)
+        link.broken(now, wait)
+        found.append(link.due - now - wait)
         now = link.due
         assert link.tick(now) is LinkAction.RETRY
         link.retried(now)
@@ -156,6 +157,14 @@ def test_pauses_grow_and_stay_short_for_a_minute():
     assert found[0] <= 0.1
     assert max(found[:30]) <= 0.5
     assert 2.0 <= found[-1] <= 8.0
+
+
+def test_a_server_that_says_when_to_come_back_is_asked_then_however_long_it_refuses():
+    link = online()
+    assert 0.0 < max(pauses(link, 600.0, wait=5.0)) <= 0.5
+    pauses(link, 600.0)
+    link.broken(600.0, 5.0)
+    assert link.due - 605.0 <= 0.5, "also after a long outage"
 
 
 def test_once_a_server_was_heard_again_the_first_pause_of_the_next_outage_is_short():

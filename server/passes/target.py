@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 _UNUSABLE = "the target's logits are not finite, so its checkpoint may be broken; tell the operator"
 _VARIANT = "on this device the target's numbers depend on how many tokens share a pass"
 _FAILED = "the server could not compute this answer; try again"
+_LOST = "the target's device has failed and computes nothing any more; start the server again"
 _NO_MEMORY = "the server's device has no memory left for this answer; try again later or shorten the prompt"
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -70,7 +71,8 @@ class Target:
         nodes on their path lie in the slots behind the chain's then, so that a session's stay in order.
 
         A pass that fails as a whole is run again for each session alone, so that only the faulty one pays. One for
-        which the device has no memory even alone is refused: it stays on lease, and its client may come back.
+        which the device has no memory even alone is refused: it stays on lease, and its client may come back. Raises
+        FatalError where no pass can succeed any more.
         """
         # Named here so that they can be let go of where the pass fails.
         logits: torch.Tensor | None = None
@@ -122,9 +124,21 @@ class Target:
             fault = _fault_of(error)
         # Not in the handler: the error holds the frames of the failed pass, and so what it has allocated.
         logits = target_rows = None
+        self._check_device()
         if len(scheduled) == 1:
             return [fault]
         return [self.verify([each])[0] for each in scheduled]
+
+    def _check_device(self) -> None:
+        """Raises FatalError where it is lost: after some faults, as of its memory or an access outside of it, a GPU
+        refuses all that the process asks for until that ends."""
+        device = self.model.pool.device
+        if device.type == "cpu":
+            return
+        try:
+            torch.accelerator.synchronize(device)
+        except RuntimeError as error:
+            raise FatalError(_LOST) from error
 
     def _verify_chain(self, scheduled: ScheduledTokens, verify_input: VerifyInput) -> PassOutcome:
         """The outcome without nodes, one of which has spoilt the pass. It is one token, even where a constraint forces

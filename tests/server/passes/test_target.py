@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
+from server.fault_isolation import FatalError
 from server.passes.batch import ChosenTokens
 from server.passes.target import Target, load_target
 from server.refusal import AdmissionRefusedError, RefusalReason
@@ -32,9 +34,9 @@ class Scripted:
     """A packed model whose logits for token t have their argmax at t + 1; token 7 gives NaN, 8 an exception, and 9 NaN
     in the whole segment, as K/V that are not finite do."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         self.passes = 0
-        self.pool = self
+        self.pool, self.device = self, torch.device(device)
         self.moves: list[tuple[list[int], list[int]]] = []
 
     def move(self, sources: list[int], targets: list[int]) -> None:
@@ -168,6 +170,24 @@ def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
     assert isinstance(broken, PeerError)
     assert broken.code is FailureCode.INTERNAL
     assert model.passes == 4
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_gpu_that_is_lost_ends_the_server_and_one_that_only_failed_a_pass_does_not(
+    is_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def synchronize(device: torch.device) -> None:
+        assert device == GPU
+        if is_lost:
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.accelerator, "synchronize", synchronize)
+    target = Target(Scripted("cuda:0"))  # type: ignore[arg-type]
+    cases = [case(1, wanted=[0]), case(8, wanted=[0])]
+    with pytest.raises(FatalError, match="start the server again") if is_lost else nullcontext():
+        well, broken = target.verify(cases)
+        assert well == chosen(2)
+        assert isinstance(broken, PeerError)
 
 
 class Narrow(Scripted):

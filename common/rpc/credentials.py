@@ -6,6 +6,7 @@ Files are tried with the standard library first, because gRPC reports a broken o
 import hashlib
 import hmac
 import logging
+import os
 import ssl
 import stat
 from collections.abc import Collection
@@ -20,6 +21,11 @@ _log = logging.getLogger(__name__)
 
 _HEADER = "authorization"
 _SCHEME = "Bearer "
+_GRPC_AUTHORITIES = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"  # gRPC's own variable, which names a file of them
+
+_SYSTEM_AUTHORITIES = ("ca-certificates.crt", "ca-bundle.crt")
+"""Debian's and Fedora's names for the file of all, in the folder where OpenSSL looks for single ones."""
+
 _LONGEST_TOKEN = 4096  # characters; the size of a call's metadata is bounded
 
 Metadata = tuple[tuple[str, str], ...]
@@ -58,7 +64,7 @@ def client_credentials(tls: ClientTls) -> grpc.ChannelCredentials:
     """Raises MisuseError for a missing or broken file, and for a certificate without its key."""
     if (tls.certificate is None) != (tls.key is None):
         raise MisuseError("a client certificate and its key belong together; give both or neither")
-    authority = _authority(tls.ca) if tls.ca else None
+    authority = _authority(tls.ca) if tls.ca else _system_authorities()
     key, certificate = _key_pair(tls.certificate, tls.key) if tls.certificate and tls.key else (None, None)
     return grpc.ssl_channel_credentials(authority, key, certificate)
 
@@ -134,6 +140,16 @@ def _authority(path: Path) -> bytes:
     except (ssl.SSLError, ValueError) as error:
         raise MisuseError(f"{path} holds no PEM certificate") from error
     return authority
+
+
+def _system_authorities() -> bytes | None:
+    """None where there is no file of them, and gRPC takes a list that comes with it: one that an organisation has
+    installed on its machines is not in there."""
+    paths = ssl.get_default_verify_paths()
+    in_folder = [Path(paths.capath) / name for name in _SYSTEM_AUTHORITIES] if paths.capath else []
+    files = [*([Path(paths.cafile)] if paths.cafile else []), *in_folder]
+    found = next((file for file in files if file.is_file()), None)
+    return None if found is None or _GRPC_AUTHORITIES in os.environ else _read(found, "the file of authorities")
 
 
 def _read(path: Path, what: str) -> bytes:

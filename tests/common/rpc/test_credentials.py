@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import grpc
 import pytest
 
 from common.protocol.errors import MisuseError
@@ -54,6 +55,27 @@ def test_only_certificates_count_in_a_file_of_authorities(encoding: str, tmp_pat
     bundle.write_bytes(certificate.replace(b"\n", "\né".encode(encoding)))
     with pytest.raises(MisuseError, match="no PEM certificate"):
         client_credentials(ClientTls(bundle))
+
+
+def test_without_an_authority_of_the_persons_choosing_those_of_the_system_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = []
+    monkeypatch.setattr(grpc, "ssl_channel_credentials", lambda authorities, *_: given.append(authorities))
+    for variable in ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+    client_credentials(ClientTls())  # gRPC reads its own variable, and comes with a list
+    monkeypatch.delenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
+    client_credentials(ClientTls())
+    for name in ("ca-bundle.crt", "ca-certificates.crt", "cert.pem"):
+        (tmp_path / name).write_text(name)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    client_credentials(ClientTls())
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    client_credentials(ClientTls())
+    monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(tmp_path / "cert.pem"))
+    client_credentials(ClientTls())
+    assert given == [None, None, b"ca-certificates.crt", b"cert.pem", None]
 
 
 def test_tokens_come_from_files(tmp_path: Path) -> None:

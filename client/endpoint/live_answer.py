@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from client.answer import Answer
 from client.endpoint.answer_on_conversation import Choice
+from client.endpoint.answer_parsers.thinking import BEGIN, END
 from client.endpoint.draft_tree import CommitRecord, tree_as_rows
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
@@ -118,9 +119,9 @@ class LiveAnswer:
         self._options = choice.options
         self._opening = choice.opening
         self._buffer = ChangeBuffer()
-        self._view = AnswerView(
-            tokenizer, self._buffer, service.end_tokens, choice.options.stop, shown=choice.form.shown
-        )
+        # Of other marks no parser takes the answer apart here, and they would come back as text of the history.
+        shown = {token: mark for token, mark in choice.form.shown.items() if mark in (BEGIN, END)}
+        self._view = AnswerView(tokenizer, self._buffer, service.end_tokens, choice.options.stop, shown=shown)
         self._drafting = DraftingWatch(tokenizer, time.perf_counter)
         self._speed = monitor.begin()
         self.answering = asyncio.create_task(self._answer())

@@ -133,10 +133,12 @@ async def test_where_nothing_came_there_is_no_mark_either():
     assert [text_alone(change) for change in changes] == [{"link": "offline"}, {}]
 
 
-async def test_marks_that_are_special_tokens_are_text():
-    service = FakeService(("\1so\2Yes", ""), whole_answer())
-    changes = await shown(service, chosen(shown_tokens={1: "<think>", 2: "</think>"}))
-    assert changes[0]["final"] == "<think>so</think>Yes"
+async def test_marks_of_thinking_that_are_special_tokens_are_text_and_no_others():
+    """A checkpoint with a description of its answers has all its special tokens told to its parser."""
+    service = FakeService(("\1so\2Yes\3", ""), whole_answer())
+    marks = {1: "<think>", 2: "</think>", 3: "<|channel|>"}
+    changes = await shown(service, chosen(shown_tokens=marks))
+    assert changes[0]["final"] == "<think>so</think>Yes\3"  # whose tokenizer leaves no token out
 
 
 @pytest.mark.parametrize(

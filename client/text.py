@@ -53,8 +53,8 @@ def check_characters(characters: int, most: int, context: int) -> None:
     find out."""
     if characters > most:
         raise MisuseError(
-            f"the prompt has {characters} characters, but the target's context holds {context} tokens, which are at "
-            f"most {most} characters; shorten the prompt"
+            f"the prompt has {characters} characters, but this model's maximum context length is {context} tokens, "
+            f"which are at most {most} characters; shorten the prompt"
         )
 
 

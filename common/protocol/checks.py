@@ -142,9 +142,10 @@ def prompt_fault(length: int, context: int) -> str:
     """Why a prompt of so many tokens cannot be answered; empty where it can."""
     if length < context:
         return ""
+    # Apps know by OpenAI's words that they have to shorten a conversation.
     return (
-        f"the prompt has {length} tokens, but the target's context holds {context} and needs room for an answer; "
-        "shorten the prompt"
+        f"the prompt has {length} tokens, but this model's maximum context length is {context} tokens, its answer "
+        "included; shorten the prompt"
     )
 
 

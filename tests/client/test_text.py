@@ -233,5 +233,7 @@ def test_a_text_that_cannot_fit_is_told_with_both_numbers_and_not_made_tokens():
     most = most_characters(tokenizer, 100)
     assert most == 100 * max(map(len, tokenizer.get_vocab()))
     check_characters(most, most, 100)
-    with pytest.raises(MisuseError, match=f"{most + 1} characters, but the target's context holds 100 tokens"):
+    with pytest.raises(
+        MisuseError, match=f"{most + 1} characters, but this model's maximum context length is 100 tokens"
+    ):
         check_characters(most + 1, most, 100)

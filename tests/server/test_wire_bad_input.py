@@ -50,7 +50,7 @@ FAULTS: dict[str, tuple[Callable[[str], list[FromClient]], FailureCode, str]] = 
     "long prompt": (
         lambda f: [opening(f, tokens=(5,) * 2048, prompt_length=2048)],
         FailureCode.INVALID,
-        "2048 tokens, but the target's context holds 2048",
+        "2048 tokens, but this model's maximum context length is 2048 tokens",
     ),
     "foreign token": (lambda f: [opening(f, tokens=(5, 300))], FailureCode.INVALID, "vocabulary of 300"),
     "rule": (lambda f: [opening(f, settings=Settings(9, rule="luck"))], FailureCode.INVALID, "rule 'luck'"),

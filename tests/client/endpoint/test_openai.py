@@ -129,7 +129,7 @@ def test_the_responses_of_openais_own_helpers(client, expected):
     assert isinstance(parsed.output_parsed, Answer)
     with pytest.raises(openai.BadRequestError, match="no response is kept here"):
         respond(client.responses.create, previous_response_id=whole.id)
-    with pytest.raises(openai.BadRequestError, match="holds") as refused:
+    with pytest.raises(openai.BadRequestError, match="maximum context length is") as refused:
         client.responses.create(model=MODEL, input="word " * 500)
     assert refused.value.param == "input"
     stored = client.responses.with_raw_response.create(model=MODEL, input="Hi", max_output_tokens=1, store=True)
@@ -227,7 +227,12 @@ def test_a_closed_stream_ends_the_answer_and_frees_its_place(address, client, ex
         ({"logprobs": True, "top_logprobs": 21}, openai.BadRequestError, "top_logprobs", "at most 20"),
         ({"n": 33}, openai.BadRequestError, "n", "'n' must be a whole number, at least 1 and at most 32"),
         ({"stop": [""]}, openai.BadRequestError, None, "a stop string must have"),
-        ({"messages": [{"role": "user", "content": "word " * 500}]}, openai.BadRequestError, "messages", "holds"),
+        (
+            {"messages": [{"role": "user", "content": "word " * 500}]},
+            openai.BadRequestError,
+            "messages",
+            "maximum context",
+        ),
         ({"messages": [{"role": "user", "content": "[[private]]"}]}, openai.BadRequestError, "messages", "not closed"),
     ],
 )
@@ -275,7 +280,7 @@ def test_marks_are_kept_whoever_speaks_and_never_pass_as_tokens(client, address)
 
 def test_a_text_that_cannot_fit_is_refused_before_it_is_read(client):
     with pytest.raises(
-        openai.BadRequestError, match=r"has \d+ characters, but the target's context holds \d+ tokens"
+        openai.BadRequestError, match=r"has \d+ characters, but this model's maximum context length is \d+ tokens"
     ) as refused:
         client.completions.create(model=MODEL, prompt="a" * 3_000_000)
     assert refused.value.code == "context_length_exceeded"

@@ -138,6 +138,15 @@ def test_a_text_with_a_token_that_the_target_has_no_logits_for_is_refused():
     assert (refused.value.fault.status, refused.value.fault.parameter) == (400, "messages")
 
 
+def test_a_prompt_without_room_for_an_answer_is_told_in_the_words_that_apps_look_for():
+    """LiteLLM knows by them that a conversation is to be shortened, and opencode by the code too."""
+    asked = service("hermes", NoPool())
+    asked._client.description.context = 2
+    with pytest.raises(FaultError, match="this model's maximum context length is 2 tokens") as refused:
+        asked.choices(read_chat(BODY, Sampling(seed=1)))
+    assert (refused.value.fault.status, refused.value.fault.code) == (400, "context_length_exceeded")
+
+
 def test_a_schema_that_takes_too_long_to_compile_is_refused_and_others_are_not():
     """A few hundred characters would take for ever."""
     schema = {"type": "string", "allOf": [{"pattern": f"a.{{{index}}}b"} for index in range(1, 24)]}

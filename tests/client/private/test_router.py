@@ -201,7 +201,7 @@ async def test_nothing_drafts_nothing_is_said():
 @pytest.mark.parametrize("prompt", [SplitPrompt(SAFE, (1,) * 395), SplitPrompt((1,) * 400)], ids=["private", "open"])
 async def test_a_prompt_without_room_for_an_answer_is_misuse_and_is_not_sent(prompt):
     stream = FakeStream()
-    with pytest.raises(MisuseError, match="400 tokens, but the target's context holds 400"):
+    with pytest.raises(MisuseError, match="400 tokens, but this model's maximum context length is 400 tokens"):
         await ask(router(stream, StatefulDrafter(target)), prompt)
     assert stream.sent == []
 

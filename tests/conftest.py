@@ -1,11 +1,12 @@
 """Settings for every test: small models run on one thread, the user's caches are not written, and the user's
 configuration is not read."""
 
+import gc
 import logging
 import os
 import signal
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
@@ -60,6 +61,19 @@ def unreachable_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_configure() -> None:
     """Where tests run in the background, Ctrl-C may be ignored, which every program that they start would inherit."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests live as long as the run. Garbage collection would go through all of them again and again, while
+    they are collected and while tests run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,6 +1,7 @@
 """Settings for every test: small models run on one thread, the user's caches are not written, and the user's
 configuration is not read."""
 
+import asyncio
 import gc
 import logging
 import os
@@ -46,6 +47,14 @@ def _no_journal_of_another_test() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     own.setLevel(level)
+
+
+@pytest.fixture
+def forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that `client.demo.children` runs need not import what they run."""
+    from tests.forked_servers import start_forked  # which few tests need
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_forked)
 
 
 @pytest.fixture

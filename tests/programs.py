@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,13 +42,21 @@ class Program:
     """As much of `subprocess.Popen` in text mode as tests need."""
 
     def __init__(
-        self, name: str, *arguments: str, stdin: int | None = None, stdout: int | None = None, stderr: int | None = None
+        self,
+        name: str,
+        *arguments: str,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ):
-        """`stdin` and the others are `subprocess.PIPE` or `DEVNULL`, or None to share the test's own."""
+        """`stdin` and the others are `subprocess.PIPE` or `DEVNULL`, or None to share the test's own, as it shares the
+        environment."""
         ends = [_Ends.of(stream, wanted) for stream, wanted in enumerate((stdin, stdout, stderr))]
         self.stdin, self.stdout, self.stderr = (end.ours for end in ends)
         passed = [_Passed(end.theirs) for end in ends]
-        self._process = FORKS.Process(target=_run, args=(name, arguments, passed, {**os.environ}), daemon=True)
+        given = dict(os.environ if environment is None else environment)
+        self._process = FORKS.Process(target=_run, args=(name, arguments, passed, given), daemon=True)
         self._process.start()
         for end in ends:
             if end.is_new:

@@ -321,6 +321,7 @@ def test_a_wrong_token_is_misuse(monkeypatch, capsys, slow_server, tmp_path):
     assert "bearer token" in err
 
 
+@pytest.mark.usefixtures("forked_servers")
 def test_the_demo_compares_systems_that_answer_alike(monkeypatch, capsys, models):
     code, out, err = outrider(
         monkeypatch, capsys, "demo", "--json", "--models", str(models), "--prompts", "1", "--max-new-tokens", "16"

@@ -1,5 +1,7 @@
 """The systems that are compared, as processes: a server, a link and a client for each."""
 
+import pytest
+
 from client.answering import AnswerOptions
 from client.demo.family import find_family
 from client.demo.systems_under_test import systems_under_test
@@ -9,6 +11,7 @@ from netem.experiments.quiet import no_bar
 PROMPT = "Write a function that adds two numbers. " * 12  # more than a prefix cache takes at least
 
 
+@pytest.mark.usefixtures("forked_servers")
 async def test_a_prompt_that_was_asked_before_costs_the_same_again():
     compared, steps = {"cloud": AnswerOptions(CLOUD, 4)}, []
     async with systems_under_test(

@@ -46,6 +46,7 @@ def test_state_is_told_for_the_tokens_that_get_it_and_says_so():
     assert "told for each token that gets it" in report.remarks[0]
 
 
+@pytest.mark.usefixtures("forked_servers")
 async def test_the_whole_stack_is_counted(request_for, monkeypatch):
     monkeypatch.setattr(messages, "QUICK", Workload(prompts=1, tokens=6))
     report = await run_quick(messages, request_for("lookup", "moa:1"))

@@ -3,6 +3,8 @@
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from client.answering import AnswerOptions
 from client.assembly import client_for
 from client.demo.asking import ask_tokens
@@ -20,6 +22,7 @@ from tests.netem.experiments.others.models import make_llama
 PROMPT = [*range(40, 140)]  # more than a prefix cache takes at least
 
 
+@pytest.mark.usefixtures("forked_servers")
 async def test_a_prompt_that_was_asked_before_costs_our_servers_the_same_again(tmp_path, monkeypatch):
     started = []
 

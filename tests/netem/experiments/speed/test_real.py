@@ -21,6 +21,7 @@ def test_every_index_begins_with_another_prompt_and_asks_all(index):
 
 
 @needs_tun
+@pytest.mark.usefixtures("forked_servers")
 async def test_two_clients_are_answered_alike_over_links_of_their_own():
     target, *drafts = models(Request(0, quick=True)).values()
     pace = Pace(per_pass=0.01, per_token=0.0001, per_level=0.001)

@@ -74,7 +74,7 @@ def test_drafts_other_than_those_that_ship_are_told(origins):
         return same_target and "--models" not in run["command"] and not set(prints.values()) <= of_these
 
     told = {folder for folders, _, why in origins for folder in folders if "600 steps" in why}
-    assert {folder for folder in KEPT if has_others(folder)} == told - {"coupled"}, "coupled has another target too"
+    assert {folder for folder in KEPT if has_others(folder)} == told
 
 
 def test_commands_with_a_word_in_place_of_a_path_are_told(guide):

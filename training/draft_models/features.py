@@ -88,13 +88,12 @@ def load_target(path_or_id: str, device: torch.device, dtype: str) -> FrozenTarg
     """Loads a target. Raises `CheckpointError` where the checkpoint, the device or the dtype cannot be used."""
     family = shipped_family(path_or_id)
     directory = checkpoint_directory(family.target if family else path_or_id, with_weights=True)
-    is_named = (
-        family is not None or not Path(path_or_id).expanduser().is_dir()
-    )  # a hub's cache names folders by commits
+    # The hub's cache names its folders by commits.
+    is_id = family is not None or not Path(path_or_id).expanduser().is_dir()
     tokenizer = load_tokenizer(directory)
     return FrozenTarget(
         directory=directory,
-        name=path_or_id if is_named else directory.resolve().name,
+        name=path_or_id if is_id else directory.resolve().name,
         fingerprint=fingerprint(directory),
         model=load_causal_lm(directory, device, dtype),
         tokenizer=tokenizer,

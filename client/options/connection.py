@@ -66,7 +66,7 @@ class Credentials:
         if self.token == "":  # an empty variable counts as unset
             raise MisuseError("--token is empty; give what the server's operator issued, or leave it out")
         if self.token and self.token_file:
-            raise MisuseError("--token and --token-file say the same thing twice; give one of them")
+            raise MisuseError("--token (or OUTRIDER_TOKEN) and --token-file say the same thing twice; give one of them")
         secured = self.tls or self.tls_ca or self.tls_cert or self.tls_key
         exposed = [] if secured or self.insecure else [each for each in addresses if not each.is_loopback]
         if exposed:

@@ -94,8 +94,8 @@ def bearer_metadata(token: str | None) -> Metadata:
         return ()
     if not fits_into_a_header(token):
         raise MisuseError(
-            f"a bearer token is one line of printable ASCII, at most {_LONGEST_TOKEN} characters; give the one that "
-            "the server's operator issued"
+            f"a bearer token is one line of printable ASCII without a space at its ends, at most {_LONGEST_TOKEN} "
+            "characters; give the one that the server's operator issued"
         )
     return ((_HEADER, _SCHEME + token),)
 
@@ -115,8 +115,8 @@ def _digest(value: str | bytes) -> bytes:
 
 
 def fits_into_a_header(token: str) -> bool:
-    """Whether a token can be sent in a header."""
-    return 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable()
+    """Whether a token can be sent in a header, which loses spaces at its end."""
+    return 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable() and token == token.strip()
 
 
 def _key_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:

@@ -99,7 +99,7 @@ def test_a_file_of_secrets_that_everybody_can_read_is_told(tmp_path: Path, caplo
 
 
 def test_a_token_that_no_header_carries_is_refused_before_it_is_sent() -> None:
-    for token in ("two\nlines", "ümlaut", "x" * 4097, "\x7f"):
+    for token in ("two\nlines", "ümlaut", "x" * 4097, "\x7f", "s3cret ", " s3cret"):
         with pytest.raises(MisuseError, match="one line of printable ASCII"):
             bearer_metadata(token)
     assert bearer_metadata("x" * 4096)

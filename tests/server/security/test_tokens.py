@@ -55,6 +55,7 @@ def test_a_token_that_all_share_stands_beside_them(tmp_path: Path) -> None:
         ("[alice]\ntoken = 7", r"\[alice\] has no token"),
         ("[alice]\ntoken = ''", "that no call can bear"),
         ("[alice]\ntoken = 'é'", "that no call can bear"),
+        ("[alice]\ntoken = 's3cret '", "that no call can bear"),
         ("[alice]\ntoken = 'one'\nmax_session = 2", "no key 'max_session'; did you mean max_sessions?"),
         ("[alice]\ntoken = 'one'\ncolour = 2", "no key 'colour'; a token has token, max_sessions"),
         ("[alice]\ntoken = 'one'\nmax_sessions = 0", "max_sessions must be a whole number, 1 or more"),

@@ -41,9 +41,10 @@ class CompletionServer:
     client: openai.AsyncOpenAI
 
     async def connect(self) -> None:
-        """HTTP closes connections that nobody has used for some seconds: this opens another one. Raises DemoError."""
+        """HTTP closes connections that nobody has used for some seconds: this opens another one, also where the word
+        of the closing was still on its way. Raises DemoError."""
         try:
-            await self.client.get(_HEALTH, cast_to=object)
+            await self.client.with_options(max_retries=1).get(_HEALTH, cast_to=object)
         except openai.OpenAIError as error:
             raise DemoError(f"{self.client.base_url} does not answer ({error})") from error
 

@@ -1,11 +1,13 @@
 """What a client hears of completion servers: a scripted one, transformers' shell, and llama.cpp's own where it is."""
 
+import asyncio
 import shutil
 import time
 
 import pytest
 
 from client.text import chat_tokens
+from common.address import Address
 from common.models.checkpoint import load_causal_lm, load_tokenizer
 from common.models.shipped import FAMILIES
 from netem.experiments.others.completions import CompletionServer, client_of, until_healthy
@@ -74,6 +76,25 @@ async def test_answers_share_a_connection():
             await system.connect()
             await system.ask(PROMPT, NEW_TOKENS, Heard(time.perf_counter))
     assert len(clients) == 1
+
+
+async def test_a_connection_that_closes_while_it_is_asked_is_opened_again():
+    opened = 0
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+        address = Address(*server.sockets[0].getsockname())
+        async with client_of(address, 5.0) as client:
+            for _ in range(2):
+                await CompletionServer(client).connect()
+    assert opened == 2
 
 
 async def test_a_server_that_falls_silent_is_left_with_its_clients_own_words():

@@ -210,8 +210,10 @@ class LinkWatch:
         """A frame came."""
         if self.state is LinkState.RESUMING:
             self.reconnects += self.has_been_heard
-            if self._trips.is_unknown and _seconds_to_upload(self._sent_bytes) < self.quiet:  # else it times the upload
-                self._trips.observe(now - self._since)
+            took = now - self._since
+            # Else it times the upload, or a connection that had to be made again: a probe will tell.
+            if self._trips.is_unknown and _seconds_to_upload(self._sent_bytes) < self.quiet and took < self.timeout:
+                self._trips.observe(took)
             self._uploaded_by = now  # nothing is answered before all has come that a new stream begins with
         self.has_been_heard = True
         self._move(LinkEvent.HEARD, now)

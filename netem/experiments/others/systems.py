@@ -12,6 +12,7 @@ from client.answering import AnswerOptions
 from client.assembly import Client, client_for
 from client.demo.children import Child, running
 from client.drafting.draft_loader import DraftChoice
+from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
@@ -53,9 +54,11 @@ class ComparedModels:
 
 @dataclass(frozen=True, slots=True)
 class OutriderSystem:
-    """One client with its drafter. pace: the least time of a drafted level in seconds, 0 for its own."""
+    """One client with its drafter. pace: the least time of a drafted level in seconds, 0 for its own. connection: the
+    one that its conversations share, as those of `outrider serve` do."""
 
     client: Client
+    connection: SharedConnection
     drafter: Drafter | None
     system: System
     pace: float
@@ -65,7 +68,8 @@ class OutriderSystem:
 
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
         options: AnswerOptions = self.system.options(new_tokens, self.pace)
-        async with self.client.converse(options.policy, self.drafter, options.pace) as conversation:
+        converse = self.client.converse(options.policy, self.drafter, options.pace, shared_connection=self.connection)
+        async with converse as conversation:
             try:
                 answer = await conversation.answer(prompt, options.settings(), heard.hear)
             except OutriderError as error:
@@ -140,5 +144,6 @@ async def linked_systems(
             ours = await stack.enter_async_context(client_for(Access(address), choice, cache, no_bar))
             drafter = None if draft is None else ours.load_drafter()
             pace = DRAFT_SECONDS if stated else 0.0
-            linked[name] = LinkedSystem(OutriderSystem(ours, drafter, system, pace), link)
+            shared = await stack.enter_async_context(ours.share_connection())
+            linked[name] = LinkedSystem(OutriderSystem(ours, shared, drafter, system, pace), link)
         yield linked

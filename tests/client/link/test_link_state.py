@@ -87,6 +87,22 @@ def test_silence_is_suspect_after_a_few_round_trips_and_given_up_after_some_more
     assert 1.0 <= link.due - suspected <= max(1.0, 6 * round_trip)
 
 
+@pytest.mark.parametrize("first_frame", [1.4, 4.1])
+def test_a_first_frame_that_was_late_delays_no_suspicion(first_frame):
+    link = online(first_frame)
+    assert overdue(link) - first_frame <= 2.0
+    assert link.due - first_frame <= 6.0
+
+
+def test_a_long_way_is_learnt_from_the_first_probe():
+    link = online(1.5)
+    now = link.due
+    assert link.tick(now) is LinkAction.PROBE
+    link.answered(link.probed(now), now + 1.5)
+    link.heard(now + 1.5)
+    assert link.timeout >= 1.5
+
+
 def test_a_first_stream_waits_for_the_first_question_and_is_timed_from_it():
     link = watch()
     link.retried(0.0)

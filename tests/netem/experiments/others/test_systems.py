@@ -1,7 +1,9 @@
 """The servers that are compared, as processes."""
 
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,10 +15,13 @@ from client.drafting.draft_loader import DraftChoice
 from client.drafting.policies import CLOUD
 from client.link.stream import Access
 from common.address import parse_destination
+from common.protocol.errors import OutriderError
 from common.stated_costs import overrun_share
 from netem.experiments.others import systems as systems_module
-from netem.experiments.others.systems import ComparedModels, running_servers
+from netem.experiments.others.heard import Heard
+from netem.experiments.others.systems import ComparedModels, OutriderSystem, running_servers
 from netem.experiments.quiet import no_bar
+from netem.experiments.speed.systems import CLOUD_DECODING
 from tests.netem.experiments.others.models import make_llama
 
 PROMPT = [*range(40, 140)]  # more than a prefix cache takes at least
@@ -50,3 +55,20 @@ async def test_a_prompt_that_was_asked_before_costs_our_servers_the_same_again(t
     assert 0 <= overrun_share(servers.stated.summary()) <= 1
     assert [each["prefix_cache_hits"] for each in summaries] == [0, 0]
     assert [each["prefix_cache_queries"] for each in summaries] == [2 * (len(PROMPT) - 1)] * 2
+
+
+async def test_our_answers_share_a_connection_as_those_of_serve_do():
+    connection, used = object(), []
+
+    async def refuse(*_):
+        raise OutriderError("no answer is needed")
+
+    @asynccontextmanager
+    async def converse(*_, shared_connection):
+        used.append(shared_connection)
+        yield SimpleNamespace(answer=refuse)
+
+    system = OutriderSystem(SimpleNamespace(converse=converse), connection, None, CLOUD_DECODING, 0.0)
+    for _ in range(2):
+        await system.ask(PROMPT, 4, Heard(time.perf_counter))
+    assert used == [connection, connection]

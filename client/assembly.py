@@ -81,6 +81,7 @@ class Client:
     constrain: Constrain
     choice: DraftChoice
     round_trip: float  # seconds, of a call on a connection that stands; infinite if the server was not reached
+    routed: SharedConnection  # of the conversations of `load_routers`
     hitch: str = ""  # why it was not reached, if it is there
     others: tuple[tuple[BundleManifest, Path], ...] = ()  # bundles of drafts beside this one, and of one that stands in
 
@@ -182,7 +183,9 @@ class Client:
         @asynccontextmanager
         async def opened(offline: OfflineOptions) -> AsyncIterator[PrivacyRouter]:
             drafter = None if make_drafter is None else make_drafter()
-            async with self.converse(policy, drafter, offline=offline) as conversation:
+            # Not each on the first connection, which an outage may have left dead.
+            converse = self.converse(policy, drafter, offline=offline, shared_connection=self.routed)
+            async with converse as conversation:
                 yield self.privacy_router(conversation)
 
         return opened
@@ -389,6 +392,7 @@ async def _prepared(
             constrain,
             choice,
             round_trip,
+            await stack.enter_async_context(SharedConnection(access, connection, description)),
             hitch,
             tuple(others),
         )

@@ -22,7 +22,7 @@ from netem.experiments.others.completions import CompletionServer, client_of
 from netem.experiments.others.heard import Heard, OtherSystem
 from netem.experiments.others.other_servers import LlamaDraft, generate_command, llama_command, running_server
 from netem.experiments.quiet import no_bar
-from netem.experiments.speed.systems import CLOUD_DECODING, EAGER, INDEPENDENT, System
+from netem.experiments.speed.systems import AUTO, CLOUD_DECODING, EAGER, INDEPENDENT, System
 
 LLAMA, LLAMA_DRAFTED = "llama-server", "llama-server, draft"
 GENERATE, ASSISTED = "generate", "assisted generation"
@@ -30,9 +30,10 @@ EAGER_MOA = "eager, moa"
 OURS: Mapping[str, System] = {
     CLOUD_DECODING.name: CLOUD_DECODING,
     EAGER_MOA: EAGER,
+    "auto, moa": AUTO,
     "eager, independent": System("eager, independent", EAGER.policy, EAGER.idle, INDEPENDENT),
 }
-"""By name, Outrider's own. `independent` is llama.cpp's and transformers' draft model too."""
+"""By name, Outrider's own; `auto` is what a user has by default. `independent` is llama.cpp's and transformers' draft model too."""
 
 OTHERS = (LLAMA, LLAMA_DRAFTED, GENERATE, ASSISTED)
 READ_TIMEOUT_S = 10.0

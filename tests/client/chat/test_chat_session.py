@@ -53,6 +53,17 @@ async def verify(chat_session: ChatSession, at: int):
     return await chat_session.verify(at, OPTIONS, unseen, ignore_link_changes)
 
 
+async def test_a_session_begins_on_the_connection_that_an_outage_of_the_one_before_has_left(server, cache):
+    async with client_for(Access(parse_address(server)), DraftChoice(), cache, download_bar) as client:
+        chat_session = ChatSession(client, CLOUD, OfflineOptions())
+        await chat_session.begin()
+        newest = await client.routed.renew(client.routed.current)
+        await chat_session.begin()
+        await ask(chat_session, "hello", AnswerOptions(CLOUD, 2))
+        assert newest.streams == 1
+        await chat_session.close()
+
+
 @pytest.fixture
 async def expected(server, cache):
     """The answers to two questions over an unbroken link."""

@@ -33,7 +33,8 @@ OURS: Mapping[str, System] = {
     "auto, moa": AUTO,
     "eager, independent": System("eager, independent", EAGER.policy, EAGER.idle, INDEPENDENT),
 }
-"""By name, Outrider's own; `auto` is what a user has by default. `independent` is llama.cpp's and transformers' draft model too."""
+"""By name, Outrider's own; `auto` is what a user has by default. `independent` is llama.cpp's and transformers' draft
+model too."""
 
 OTHERS = (LLAMA, LLAMA_DRAFTED, GENERATE, ASSISTED)
 READ_TIMEOUT_S = 10.0

@@ -51,7 +51,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def passing_folder(path: Path) -> Iterator[Path]:
+def scratch_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside `path`, which is gone when the block ends; where the process was killed before, when the
     next one of that `path` is made. Raises OSError."""
     with _growing(path, Path.mkdir) as part:

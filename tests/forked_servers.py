@@ -9,9 +9,9 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
-from pathlib import Path
 from typing import Any
 
+from client.demo.children import installed
 from common.programs import die_with_parent
 from tests.programs import Program
 
@@ -21,7 +21,7 @@ _start_process = asyncio.create_subprocess_exec
 async def start_forked(*words: str, env: dict[str, str] | None = None, **streams: Any) -> Any:
     """In place of `asyncio.create_subprocess_exec`: what is no server of ours starts as ever."""
     module, program, *arguments = words[3:] if len(words) > 4 else ("", "")
-    if module != die_with_parent.__name__ or Path(program).name != "outriderd":
+    if module != die_with_parent.__name__ or program != str(installed("outriderd")):
         return await _start_process(*words, env=env, **streams)
     forked = Program("outriderd", *arguments, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, environment=env)
     written = asyncio.StreamReader()

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from common.atomic import passing_folder
+from common.atomic import scratch_folder
 from common.draft_models.layouts import MEDUSA
 from common.draft_models.tail_layers import check_same_layers
 from common.models.checkpoint import load_causal_lm, load_config
@@ -60,7 +60,7 @@ def write_tail(target: Path, layers: int, out: Path) -> None:
         return
     out.mkdir(parents=True, exist_ok=True)
     # Where there is room for files: the system's folder may be in memory.
-    with passing_folder(out / "quantised") as folder:
+    with scratch_folder(out / "quantised") as folder:
         _write_end(target, end, kept, folder)
         # Some methods compute on a GPU only.
         device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from common.atomic import passing_folder
+from common.atomic import scratch_folder
 from common.bundle import TAIL_FOLDER
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.drafters.best_first import Expansion
@@ -226,7 +226,7 @@ def _as_plain(directory: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             # Beside what it is made of, where there is room for files: the system's folder may be in memory.
-            folder = stack.enter_context(passing_folder(directory / "plain"))
+            folder = stack.enter_context(scratch_folder(directory / "plain"))
             dequantise_directory(directory, folder)
         except OSError as error:
             raise CheckpointError(

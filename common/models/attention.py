@@ -83,8 +83,8 @@ def attend(
 
 
 def _reach(config: Any, layer: int, sliding_window: int | None) -> tuple[int | None, int | None]:
-    """The sliding window and the chunk of a layer. Some families tell them to the mask alone, by the layer's type, or
-    that of all layers. A window that a family does not know has no effect, though a configuration may have one."""
+    """The sliding window and the chunk of a layer. Some families tell them to the mask alone: by the layer's type, or
+    one window for all layers. A window counts only where the family's configuration class has that field."""
     types = getattr(config, "layer_types", None)
     kind = types[layer] if types and layer < len(types) else None
     if kind == "chunked_attention":

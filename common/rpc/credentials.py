@@ -94,7 +94,7 @@ def bearer_metadata(token: str | None) -> Metadata:
         return ()
     if not fits_into_a_header(token):
         raise MisuseError(
-            f"a bearer token is one line of printable ASCII without a space at its ends, at most {_LONGEST_TOKEN} "
+            f"a bearer token is one line of printable ASCII without a space at its end, at most {_LONGEST_TOKEN} "
             "characters; give the one that the server's operator issued"
         )
     return ((_HEADER, _SCHEME + token),)
@@ -116,7 +116,7 @@ def _digest(value: str | bytes) -> bytes:
 
 def fits_into_a_header(token: str) -> bool:
     """Whether a token can be sent in a header, which loses spaces at its end."""
-    return 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable() and token == token.strip()
+    return 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable() and token == token.rstrip()
 
 
 def _key_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
@@ -143,13 +143,13 @@ def _authority(path: Path) -> bytes:
 
 
 def _system_authorities() -> bytes | None:
-    """None where there is no file of them, and gRPC takes a list that comes with it: one that an organisation has
-    installed on its machines is not in there."""
+    """None where there is no file of all, and gRPC takes a list that comes with it: one that an organisation has
+    installed on its machines is not in there. Single ones in the folder are not read."""
     paths = ssl.get_default_verify_paths()
     in_folder = [Path(paths.capath) / name for name in _SYSTEM_AUTHORITIES] if paths.capath else []
     files = [*([Path(paths.cafile)] if paths.cafile else []), *in_folder]
     found = next((file for file in files if file.is_file()), None)
-    return None if found is None or _GRPC_AUTHORITIES in os.environ else _read(found, "the file of authorities")
+    return None if found is None or os.environ.get(_GRPC_AUTHORITIES) else _authority(found)
 
 
 def _read(path: Path, what: str) -> bytes:

@@ -116,6 +116,11 @@ def find_causal_lm(draft: str, tokenizer: PreTrainedTokenizerBase, context: int 
             "whose positions are rotary or as many"
         )
     for file in weight_files(directory):
+        if file.parent != directory:
+            raise MisuseError(
+                f"the draft {draft} holds {file.name} in a folder of its own, which bundles do not have; save it again "
+                "with `save_pretrained`"
+            )
         describe_tensors(file)
     return directory
 

@@ -136,7 +136,8 @@ class Target:
         if device.type == "cpu":
             return
         try:
-            torch.accelerator.synchronize(device)
+            # Not of the whole device: another target's thread may be capturing a graph, which that would break.
+            torch.accelerator.current_stream(device).synchronize()
         except RuntimeError as error:
             raise FatalError(_LOST) from error
 

@@ -76,5 +76,5 @@ def _named(where: str, table: Any) -> _Named:
         if type(value) is not int or value < 1:
             raise MisuseError(f"{where} {key} must be a whole number, 1 or more; leave it out for no limit")
     if not fits_into_a_header(table["token"]):
-        raise MisuseError(f"{where} has a token that no call can bear; write printable ASCII, no space at its ends")
+        raise MisuseError(f"{where} has a token that no call can bear; write printable ASCII, no space at its end")
     return _Named(table["token"], Allowance(**limits))

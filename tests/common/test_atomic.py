@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.atomic import atomic_file, atomic_folder, passing_folder
+from common.atomic import atomic_file, atomic_folder, scratch_folder
 
 KILLED = """
 import sys, time
@@ -54,11 +54,11 @@ def test_what_a_killed_process_left_is_removed_and_what_one_still_writes_is_not(
         living.kill()
 
 
-def test_a_passing_folder_goes_and_so_does_one_that_a_killed_process_left(tmp_path):
+def test_a_scratch_folder_goes_and_so_does_one_that_a_killed_process_left(tmp_path):
     left = tmp_path / "kept.0123456789abcdef.part"
     left.mkdir()
     (left / "a").touch()
-    with passing_folder(tmp_path / "kept") as one, passing_folder(tmp_path / "kept") as other:
+    with scratch_folder(tmp_path / "kept") as one, scratch_folder(tmp_path / "kept") as other:
         assert {*tmp_path.iterdir()} == {one, other}
     assert not [*tmp_path.iterdir()]
 

@@ -59,15 +59,15 @@ class SampleBatches:
         learned = [sample.learned for sample in self.samples]
         lengths = [len(sample.ids) for sample in self.samples]
 
-        def positions(batch: list[int]) -> int:
+        def learned_positions(batch: list[int]) -> int:
             return sum(learned[index] for index in batch)
 
-        def pairs(batch: list[int]) -> int:
+        def score_pairs(batch: list[int]) -> int:
             return len(batch) * columns(max(lengths[index] for index in batch)) ** 2
 
-        chosen = [max(self.plan(0), key=weight) for weight in (positions, pairs)]
-        is_one = pairs(chosen[0]) == pairs(chosen[1])
-        return [to_batch([self.samples[index] for index in batch]) for batch in (chosen[:1] if is_one else chosen)]
+        chosen = [max(self.plan(0), key=weight) for weight in (learned_positions, score_pairs)]
+        is_same = score_pairs(chosen[0]) == score_pairs(chosen[1])
+        return [to_batch([self.samples[index] for index in batch]) for batch in (chosen[:1] if is_same else chosen)]
 
     def plan(self, epoch: int) -> list[list[int]]:
         """The indices of the samples of each batch of an epoch."""

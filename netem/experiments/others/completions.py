@@ -15,6 +15,7 @@ from common.address import Address
 from netem.experiments.others.heard import Heard
 
 _HEALTH = "/health"
+_ONE_RETRY = 1
 _NO_RETRIES = 0  # a stream that broke off cannot be continued: a retry would be another answer
 
 
@@ -41,10 +42,10 @@ class CompletionServer:
     client: openai.AsyncOpenAI
 
     async def connect(self) -> None:
-        """HTTP closes connections that nobody has used for some seconds: this opens another one, also where the word
-        of the closing was still on its way. Raises DemoError."""
+        """HTTP closes connections that nobody has used for some seconds: this opens another one, also in place of one
+        whose closing this client has not heard of yet. Raises DemoError."""
         try:
-            await self.client.with_options(max_retries=1).get(_HEALTH, cast_to=object)
+            await self.client.with_options(max_retries=_ONE_RETRY).get(_HEALTH, cast_to=object)
         except openai.OpenAIError as error:
             raise DemoError(f"{self.client.base_url} does not answer ({error})") from error
 

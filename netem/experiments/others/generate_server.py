@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import uvicorn
@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from transformers import StoppingCriteriaList
+from transformers import GenerationConfig, StoppingCriteriaList
 from transformers.generation.streamers import BaseStreamer
 
 from client.endpoint.sse import EventStream, event
@@ -50,6 +50,9 @@ class Generator:
 
     def __init__(self, target: Path, draft: Path | None):
         self._target: Any = load_causal_lm(target)
+        # Greedy as the others are: without the penalties that some checkpoints choose.
+        chosen, make = self._target.generation_config, cast(Any, GenerationConfig)
+        self._target.generation_config = make(eos_token_id=chosen.eos_token_id, pad_token_id=chosen.pad_token_id)
         self._draft: Any = None if draft is None else load_causal_lm(draft)
         self._forwards = {"target": 0, "draft": 0}
         self._turn = asyncio.Lock()

@@ -7,6 +7,7 @@ from math import isnan
 from statistics import median
 from typing import Any
 
+from client.answer import OFFLINE
 from client.stats import per
 from common.stated_costs import IN_WORDS, OVERRUN_LIMIT, SERVER_LEVEL_MS, STATED, overrun_faults
 from netem.experiments.experiment import Report
@@ -54,11 +55,13 @@ class Measured:
         expected = replace(reference, answer=without_end(reference.answer, self.end_tokens))
         return verdict(expected, without_end(heard.tokens, self.end_tokens))
 
-    def begins_otherwise(self, reference: Reference, heard: Heard) -> bool:
-        """Whether what came of an answer, broken off or not, is not how transformers' own begins."""
-        came = without_end(heard.tokens, self.end_tokens)
-        begun = replace(reference, answer=without_end(reference.answer, self.end_tokens)[: len(came)])
-        return verdict(begun, came) == "different"
+    def is_wrong(self, reference: Reference, heard: Heard) -> bool:
+        """Whether an answer is not transformers' own, or, where it was broken off, does not begin as that does."""
+        received = without_end(heard.tokens, self.end_tokens)
+        expected = without_end(reference.answer, self.end_tokens)
+        if heard.error or heard.end == OFFLINE:
+            expected = expected[: len(received)]
+        return verdict(replace(reference, answer=expected), received) == "different"
 
     def tokens(self, heard: Heard) -> int:
         """Of an answer's text."""
@@ -199,7 +202,7 @@ def _outage_in_words(name: str, lasted: float | None, outages: Sequence[Mapping[
     return f"{name}, {'gone for good' if lasted is None else f'{lasted:g} s'}: {'; '.join(words)}."
 
 
-def _for(seconds: float) -> str:
+def _outage_length(seconds: float) -> str:
     return "for good" if seconds == FOR_GOOD else f"for {seconds:g} s"
 
 
@@ -209,20 +212,21 @@ def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[
     faults = [f"{name} on {link}: {error}" for link, name, of in results for error in of["errors"]]
     faults += [
         f"{name} on {link} gave other answers than the target's"
-        for link, name, of in results
-        if name not in OTHERS and "different" in of["verdicts"]
+        for link, of in measured.own.items()
+        for name, answers in of.items()
+        if name not in OTHERS and any(map(measured.is_wrong, measured.references, answers))
     ]
     for link, of in measured.stated.items():
         for name, answers in of.items():
             faults += [f"at stated costs: {heard.error}" for heard in answers if heard.error]
             pairs = zip(measured.references, answers, strict=False)  # fewer prompts than at their own speed
-            if any(measured.verdict(*pair) == "different" for pair in pairs):
+            if any(measured.is_wrong(*pair) for pair in pairs):
                 faults.append(f"{name} on {link} at stated costs gave other answers than the target's")
     faults += [
-        f"{name}, cut {_for(each.lasted_s)}, gave other tokens than the target's"
+        f"{name}, cut {_outage_length(each.lasted_s)}, gave other tokens than the target's"
         for name, answers in measured.broken.items()
         if name not in OTHERS
         for each in answers
-        if measured.begins_otherwise(each.reference, each.heard)
+        if measured.is_wrong(each.reference, each.heard)
     ]
     return faults + overrun_faults({"Outrider at stated costs": measured.late_passes})

@@ -67,15 +67,23 @@ def test_without_an_authority_of_the_persons_choosing_those_of_the_system_are_tr
     client_credentials(ClientTls())  # gRPC reads its own variable, and comes with a list
     monkeypatch.delenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
     client_credentials(ClientTls())
-    for name in ("ca-bundle.crt", "ca-certificates.crt", "cert.pem"):
-        (tmp_path / name).write_text(name)
+    certificate = issue(tmp_path, ["127.0.0.1"], [], 1, datetime.now(UTC)).authority.read_bytes()
+    bundles = {name: certificate + name.encode() for name in ("ca-bundle.crt", "ca-certificates.crt", "cert.pem")}
+    for name, bundle in bundles.items():
+        (tmp_path / name).write_bytes(bundle)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     client_credentials(ClientTls())
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     client_credentials(ClientTls())
     monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(tmp_path / "cert.pem"))
     client_credentials(ClientTls())
-    assert given == [None, None, b"ca-certificates.crt", b"cert.pem", None]
+    monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "")
+    client_credentials(ClientTls())
+    chosen = [bundles["ca-certificates.crt"], bundles["cert.pem"], None, bundles["cert.pem"]]
+    assert given == [None, None, *chosen]
+    (tmp_path / "cert.pem").write_text("no certificate")
+    with pytest.raises(MisuseError, match=r"cert\.pem holds no PEM certificate"):
+        client_credentials(ClientTls())
 
 
 def test_tokens_come_from_files(tmp_path: Path) -> None:
@@ -99,7 +107,7 @@ def test_a_file_of_secrets_that_everybody_can_read_is_told(tmp_path: Path, caplo
 
 
 def test_a_token_that_no_header_carries_is_refused_before_it_is_sent() -> None:
-    for token in ("two\nlines", "ümlaut", "x" * 4097, "\x7f", "s3cret ", " s3cret"):
+    for token in ("two\nlines", "ümlaut", "x" * 4097, "\x7f", "s3cret "):
         with pytest.raises(MisuseError, match="one line of printable ASCII"):
             bearer_metadata(token)
     assert bearer_metadata("x" * 4096)

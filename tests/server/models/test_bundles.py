@@ -136,6 +136,21 @@ def test_a_draft_without_all_of_its_weights_is_refused_before_any_client_fetches
             refused()
 
 
+def test_a_draft_with_weights_in_folders_is_refused(target: Path, draft: Path, tmp_path: Path) -> None:
+    """A bundle is one folder: of two files of one name clients would get one."""
+    copy = shutil.copytree(draft, tmp_path / "draft")
+    shard(copy)
+    index = copy / "model.safetensors.index.json"
+    text = index.read_text()
+    for number, file in enumerate(sorted(copy.glob("*.safetensors"))):
+        (copy / str(number)).mkdir()
+        file.rename(copy / str(number) / "model.safetensors")
+        text = text.replace(file.name, f"{number}/model.safetensors")
+    index.write_text(text)
+    with pytest.raises(MisuseError, match=r"holds model\.safetensors in a folder of its own"):
+        make_offer(str(target), (str(copy),))
+
+
 def test_a_draft_must_know_every_token_and_may_be_padded_further(target: Path, tmp_path: Path) -> None:
     for vocab in (280, 320):
         make_tokenizer(300).save_pretrained(make_checkpoint(tmp_path / str(vocab), "qwen3", layers=1, vocab=vocab))

@@ -96,11 +96,12 @@ def leaves(port: MetricsPort, after: bytes) -> None:
 
 
 @pytest.mark.parametrize("after", [b"GET /met", b"GET /metrics HTTP/1.1\r\n\r\n"])
-def test_who_leaves_before_the_page_has_come_writes_nothing_into_the_log(monkeypatch, capfd, after):
+def test_who_leaves_before_the_page_has_come_writes_nothing_into_the_log(monkeypatch, capfd, caplog, after):
     monkeypatch.setattr(metrics_port, "_MOST_CONNECTIONS", 1)
     with serving() as port:
         leaves(port, after)
     assert capfd.readouterr().err == ""
+    assert not caplog.records
 
 
 def test_a_page_that_fails_is_one_line_of_the_log(capfd, caplog):

@@ -176,12 +176,19 @@ def test_a_pass_that_raises_is_run_again_for_each_case() -> None:
 def test_a_gpu_that_is_lost_ends_the_server_and_one_that_only_failed_a_pass_does_not(
     is_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def synchronize(device: torch.device) -> None:
-        assert device == GPU
-        if is_lost:
-            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    class Stream:
+        def __init__(self, device: torch.device):
+            assert device == GPU
 
-    monkeypatch.setattr(torch.accelerator, "synchronize", synchronize)
+        def synchronize(self) -> None:
+            if is_lost:
+                raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    def wait_for_all(device: torch.device) -> None:
+        raise torch.AcceleratorError("CUDA error: operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.accelerator, "current_stream", Stream)
+    monkeypatch.setattr(torch.accelerator, "synchronize", wait_for_all)
     target = Target(Scripted("cuda:0"))  # type: ignore[arg-type]
     cases = [case(1, wanted=[0]), case(8, wanted=[0])]
     with pytest.raises(FatalError, match="start the server again") if is_lost else nullcontext():

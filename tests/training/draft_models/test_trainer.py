@@ -24,6 +24,7 @@ from common.draft_models.measured_acceptance import (
 from common.protocol.errors import MisuseError, OutriderError
 from tests.training.draft_models.fake_recipe import FakeRecipe, Ran, equal, make_inputs, weights
 from training.draft_models import trainer
+from training.draft_models.batches import SampleBatches, to_batch
 from training.draft_models.checkpoint import WorkFolder
 from training.draft_models.features import FrozenTarget
 from training.draft_models.loop import Trainer
@@ -277,6 +278,27 @@ def test_a_loss_that_grows_beyond_the_memory_is_found_out_before_the_run(setting
     assert not WorkFolder(settings.out).log.exists()
     with TrainingBar(Console(file=io.StringIO())) as bar:
         assert train_draft(replace(settings, batch_tokens=64, accumulate=4), Growing, bar) is not None
+
+
+def test_the_memory_of_each_of_the_heaviest_batches_is_tried(
+    settings: TrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, heaviest, computed = FakeRecipe.loss, list[Batch](), list[torch.Tensor]()
+
+    def first_two(batches: SampleBatches) -> list[Batch]:
+        heaviest[:] = [to_batch([sample]) for sample in batches.samples[:2]]
+        return heaviest
+
+    class Recording(FakeRecipe):
+        def loss(self, batch: Batch, features: Features, moment: Moment) -> LossParts:
+            computed.append(batch.ids)
+            return plain(self, batch, features, moment)
+
+    monkeypatch.setattr(SampleBatches, "heaviest", property(first_two))
+    with TrainingBar(Console(file=io.StringIO())) as bar:
+        train_draft(replace(settings, accumulate=1, steps=3), Recording, bar)
+    assert len(heaviest) == 2
+    assert all(map(torch.equal, computed[:2], [batch.ids for batch in heaviest]))
 
 
 def test_trying_the_memory_changes_nothing(

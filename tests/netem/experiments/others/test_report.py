@@ -114,6 +114,8 @@ def test_only_our_own_answers_must_be_the_targets():
     assert not report(near).faults, "a near-tie may fall either way"
     failed = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {LLAMA: [heard(error="refused"), SLOW[1]]}})
     assert report(failed).faults == [f"{LLAMA} on 4g: refused"]
+    broken_off = replace(MEASURED, stated={"4g": {CLOUD: [heard(2, error="refused")]}})
+    assert report(broken_off).faults == ["at stated costs: refused"], "what came of it is the target's"
 
 
 @pytest.mark.parametrize(
@@ -125,3 +127,10 @@ def test_what_came_of_a_broken_answer_of_ours_is_the_beginning_of_the_targets(ca
     wrong = f"{CLOUD}, cut for good, gave other tokens than the target's"
     assert report(replace(MEASURED, broken={CLOUD: [broken]})).faults == [wrong] * is_wrong
     assert not report(replace(MEASURED, broken={LLAMA_DRAFTED: [broken]})).faults
+
+
+@pytest.mark.parametrize(("end", "is_wrong"), [("stop", True), ("length", True), ("offline", False)])
+def test_an_answer_of_ours_that_says_it_is_whole_is_all_of_the_targets(end, is_wrong):
+    short = replace(WHOLE, heard=heard(2, 3, seconds=4.5, end=end))
+    wrong = f"{CLOUD}, cut for 3 s, gave other tokens than the target's"
+    assert report(replace(MEASURED, broken={CLOUD: [short]})).faults == [wrong] * is_wrong

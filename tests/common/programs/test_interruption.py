@@ -18,10 +18,12 @@ from client.terminal.loading import loading
 def begun():
     print("begun", flush=True)
 """
+# Loads in short calls, as imports do: Python sees a signal that comes just before a call only after it.
 BUSY = """
 async def load():
     begun()
-    time.sleep(60)  # as an import or weights do, on the loop's own thread
+    for _ in range(600):
+        time.sleep(0.1)  # on the loop's own thread
 
 with loading() as loaded:
     asyncio.run(load())
@@ -60,7 +62,8 @@ app = typer.Typer()
 @app.command()
 def load():
     print("begun", flush=True)
-    time.sleep(60)
+    for _ in range(600):
+        time.sleep(0.1)
 
 run(app, "tool")
 """

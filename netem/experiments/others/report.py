@@ -138,7 +138,7 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
         "verdicts": dict(Counter(measured.verdict(reference, each) for reference, each in pairs)),
         "stated_tokens_per_second": median(at_stated),
         "stated_is_computed": stated is None,
-        "errors": [each.error for each in answers if each.error],
+        "errors": _broken_off(answers),
     }
 
 
@@ -206,6 +206,11 @@ def _outage_length(seconds: float) -> str:
     return "for good" if seconds == FOR_GOOD else f"for {seconds:g} s"
 
 
+def _broken_off(answers: Sequence[Heard]) -> list[str]:
+    """Why answers over whole links are not; those that ended without their server have no error."""
+    return [each.error or each.end for each in answers if each.error or each.end == OFFLINE]
+
+
 def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[str]:
     """Why the run does not count: answers that broke off over whole links, or are ours and not the target's."""
     results = [(link, name, of) for link, each in links.items() for name, of in each.items()]
@@ -218,7 +223,7 @@ def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[
     ]
     for link, of in measured.stated.items():
         for name, answers in of.items():
-            faults += [f"at stated costs: {heard.error}" for heard in answers if heard.error]
+            faults += [f"at stated costs: {error}" for error in _broken_off(answers)]
             pairs = zip(measured.references, answers, strict=False)  # fewer prompts than at their own speed
             if any(measured.is_wrong(*pair) for pair in pairs):
                 faults.append(f"{name} on {link} at stated costs gave other answers than the target's")

@@ -134,3 +134,10 @@ def test_an_answer_of_ours_that_says_it_is_whole_is_all_of_the_targets(end, is_w
     short = replace(WHOLE, heard=heard(2, 3, seconds=4.5, end=end))
     wrong = f"{CLOUD}, cut for 3 s, gave other tokens than the target's"
     assert report(replace(MEASURED, broken={CLOUD: [short]})).faults == [wrong] * is_wrong
+
+
+def test_an_answer_that_ended_without_its_server_over_a_whole_link_is_a_fault():
+    alone = [heard(2, end="offline"), SLOW[1]]
+    own = replace(MEASURED, own={"4g": MEASURED.own["4g"] | {CLOUD: alone}})
+    assert report(own).faults == [f"{CLOUD} on 4g: offline"]
+    assert report(replace(MEASURED, stated={"4g": {CLOUD: alone}})).faults == ["at stated costs: offline"]

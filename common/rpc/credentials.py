@@ -11,6 +11,7 @@ import ssl
 import stat
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import grpc
@@ -133,13 +134,21 @@ def _key_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
 
 def _authority(path: Path) -> bytes:
     authority = _read(path, "the certificate authority")
-    # Comments around certificates may be in any encoding; a backslash within one makes it invalid.
-    text = authority.decode("ascii", errors="backslashreplace")
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        _check_certificates(authority)
     except (ssl.SSLError, ValueError) as error:
         raise MisuseError(f"{path} holds no PEM certificate") from error
     return authority
+
+
+@lru_cache(
+    maxsize=2
+)  # a system's file takes 17 ms, on the event loop, and in an outage servers are dialled all the time
+def _check_certificates(authority: bytes) -> None:
+    """Raises SSLError or ValueError where there is none, or one that is invalid."""
+    # Comments around certificates may be in any encoding; a backslash within one makes it invalid.
+    text = authority.decode("ascii", errors="backslashreplace")
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
 
 
 def _system_authorities() -> bytes | None:

@@ -1,5 +1,6 @@
 """Broken credentials are reported as sentences before any connection is made."""
 
+import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,6 +56,17 @@ def test_only_certificates_count_in_a_file_of_authorities(encoding: str, tmp_pat
     bundle.write_bytes(certificate.replace(b"\n", "\né".encode(encoding)))
     with pytest.raises(MisuseError, match="no PEM certificate"):
         client_credentials(ClientTls(bundle))
+
+
+def test_authorities_are_parsed_once_however_often_a_server_is_dialled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = issue(tmp_path, ["127.0.0.1"], [], 1, datetime.now(UTC)).authority
+    make, parsed = ssl.SSLContext, []
+    monkeypatch.setattr(ssl, "SSLContext", lambda protocol: parsed.append(protocol) or make(protocol))
+    for _ in range(3):
+        client_credentials(ClientTls(authority))
+    assert len(parsed) == 1
 
 
 def test_without_an_authority_of_the_persons_choosing_those_of_the_system_are_trusted(

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from client.demo.children import installed
@@ -35,7 +36,9 @@ class ForkedProcess:
 
     def __init__(self, program: Program, stderr: asyncio.StreamReader):
         self.pid, self.stderr = program.pid, stderr
-        self._ended = asyncio.ensure_future(asyncio.to_thread(program.wait))
+        # Not of the loop's own threads, of which there are few on few cores: servers would take them all.
+        waiting = ThreadPoolExecutor(1)
+        self._ended = asyncio.get_running_loop().run_in_executor(waiting, program.wait)
 
     @property
     def returncode(self) -> int | None:

@@ -81,7 +81,7 @@ class Client:
     constrain: Constrain
     choice: DraftChoice
     round_trip: float  # seconds, of a call on a connection that stands; infinite if the server was not reached
-    routed: SharedConnection  # of the conversations of `load_routers`
+    router_connection: SharedConnection  # of the conversations of `load_routers`
     hitch: str = ""  # why it was not reached, if it is there
     others: tuple[tuple[BundleManifest, Path], ...] = ()  # bundles of drafts beside this one, and of one that stands in
 
@@ -184,7 +184,7 @@ class Client:
         async def opened(offline: OfflineOptions) -> AsyncIterator[PrivacyRouter]:
             drafter = None if make_drafter is None else make_drafter()
             # Not each on the first connection, which an outage may have left dead.
-            converse = self.converse(policy, drafter, offline=offline, shared_connection=self.routed)
+            converse = self.converse(policy, drafter, offline=offline, shared_connection=self.router_connection)
             async with converse as conversation:
                 yield self.privacy_router(conversation)
 

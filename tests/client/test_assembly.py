@@ -51,7 +51,7 @@ def client(choice: DraftChoice) -> Client:
         no_constraints,
         choice,
         round_trip=0.05,
-        routed=nothing,
+        router_connection=nothing,
     )
 
 

@@ -15,7 +15,7 @@ from common.address import Address
 from netem.experiments.others.heard import Heard
 
 _HEALTH = "/health"
-_ONE_RETRY = 1
+_HEALTH_RETRIES = 1  # it may be asked on a connection that is closing
 _NO_RETRIES = 0  # a stream that broke off cannot be continued: a retry would be another answer
 
 
@@ -45,7 +45,7 @@ class CompletionServer:
         """HTTP closes connections that nobody has used for some seconds: this opens another one, also in place of one
         whose closing this client has not heard of yet. Raises DemoError."""
         try:
-            await self.client.with_options(max_retries=_ONE_RETRY).get(_HEALTH, cast_to=object)
+            await self.client.with_options(max_retries=_HEALTH_RETRIES).get(_HEALTH, cast_to=object)
         except openai.OpenAIError as error:
             raise DemoError(f"{self.client.base_url} does not answer ({error})") from error
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from client.answer import OFFLINE
 from client.stats import per
+from common.protocol.messages import FinishReason
 from common.stated_costs import IN_WORDS, OVERRUN_LIMIT, SERVER_LEVEL_MS, STATED, overrun_faults
 from netem.experiments.experiment import Report
 from netem.experiments.others.heard import Heard, without_end
@@ -57,9 +58,10 @@ class Measured:
 
     def is_wrong(self, reference: Reference, heard: Heard) -> bool:
         """Whether an answer is not transformers' own, or, where it was broken off, does not begin as that does."""
+        is_whole = heard.end in (FinishReason.END, FinishReason.LENGTH)
         received = without_end(heard.tokens, self.end_tokens)
         expected = without_end(reference.answer, self.end_tokens)
-        if heard.error or heard.end == OFFLINE:
+        if not is_whole:
             expected = expected[: len(received)]
         return verdict(replace(reference, answer=expected), received) == "different"
 

@@ -57,7 +57,7 @@ async def test_a_session_begins_on_the_connection_that_an_outage_of_the_one_befo
     async with client_for(Access(parse_address(server)), DraftChoice(), cache, download_bar) as client:
         chat_session = ChatSession(client, CLOUD, OfflineOptions())
         await chat_session.begin()
-        newest = await client.routed.renew(client.routed.current)
+        newest = await client.router_connection.renew(client.router_connection.current)
         await chat_session.begin()
         await ask(chat_session, "hello", AnswerOptions(CLOUD, 2))
         assert newest.streams == 1

@@ -71,8 +71,8 @@ class Setting:
     def truth(self, constraint: Constraint) -> tuple[int, ...]:
         return self.server.generate(tuple(PROMPT), LENGTH, (self.end,), [Masked(self._vocabulary, constraint)])
 
-    async def ask(self, drafter, settings: Settings, policy: Policy = STREAM):
-        async with self.server.running(), self.server.converse(drafter, policy) as conversation:
+    async def ask(self, drafter, settings: Settings, policy: Policy = STREAM, clock=time.monotonic):
+        async with self.server.running(clock), self.server.converse(drafter, policy) as conversation:
             return await conversation.answer(PROMPT, settings, lambda committed, provisional: None)
 
 
@@ -168,8 +168,8 @@ async def test_a_drafter_that_knows_the_constraint_saves_passes(setting):
     for constrain in (server._constrain, lambda constraint: None):
         held, server._constrain = server._constrain, constrain
         try:
-            # In rounds of one size, so that the number of passes does not depend on how busy this machine is.
-            answer = await setting.ask(drafter_named("independent", setting), asked, LOCKSTEP)
+            # Neither when nodes come nor how many are worth their time in a pass depends on how busy this machine is.
+            answer = await setting.ask(drafter_named("independent", setting), asked, LOCKSTEP, lambda: 0.0)
         finally:
             server._constrain = held
         assert answer.tokens == setting.truth(CONSTRAINTS["regex"])

@@ -120,7 +120,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         advance("outages", 0.8)
         async with linked_systems(servers, OUTAGE_LINK, BROKEN, folder) as systems:
             broken = await _break_all(systems, asked, workload)
-    late_passes = overrun_share(servers.stated.summary())
+    late_passes = {name: overrun_share(server.summary()) for name, server in servers.stated.items()}
     return make_report(
         Measured(own, stated, late_passes, broken, sweep, [*asked.references], asked.end_tokens),
         workload.tokens,

@@ -92,13 +92,12 @@ class LinkedSystem:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The addresses of all servers, without a link: by name those of others, then Outrider's at its own speed and at
-    the stated costs. stated: the last one's process, whose counters are there once it has ended."""
+    """The addresses of servers, without a link: by name those of others, and Outrider's at its own speed. stated: those
+    at the stated costs, one for each of Outrider's systems, whose counters are there once it has ended."""
 
     others: Mapping[str, str]
     outrider: str
-    outrider_stated: str
-    stated: Child
+    stated: Mapping[str, Child]
 
 
 @asynccontextmanager
@@ -115,11 +114,14 @@ async def running_servers(models: ComparedModels, most_drafted: int) -> AsyncIte
     }
     async with AsyncExitStack() as stack:
         own = await stack.enter_async_context(running("outriderd", "serve", *ours))
-        stated = await stack.enter_async_context(running("outriderd", "serve", *ours, *SERVER_ARGUMENTS))
+        stated = {
+            name: await stack.enter_async_context(running("outriderd", "serve", *ours, *SERVER_ARGUMENTS))
+            for name in OURS
+        }
         others = {
             name: str(await stack.enter_async_context(running_server(command))) for name, command in commands.items()
         }
-        yield Servers(others, await own.ready(), await stated.ready(), stated)
+        yield Servers(others, await own.ready(), stated)
 
 
 @asynccontextmanager
@@ -127,11 +129,11 @@ async def linked_systems(
     servers: Servers, profile: str, names: Sequence[str], cache: Path, *, stated: bool = False
 ) -> AsyncIterator[dict[str, LinkedSystem]]:
     """Each system of `names` behind its own link over tun. stated: Outrider's at the stated costs."""
-    outrider = servers.outrider_stated if stated else servers.outrider
     async with AsyncExitStack() as stack:
         links = {}
         for name in names:
-            proxy = ("proxy", profile, "--to", servers.others.get(name, outrider), "--backend", "tun")
+            server = await servers.stated[name].ready() if stated else servers.others.get(name, servers.outrider)
+            proxy = ("proxy", profile, "--to", server, "--backend", "tun")
             links[name] = await stack.enter_async_context(running("outrider-lab", *proxy))
         linked: dict[str, LinkedSystem] = {}
         for name, link in links.items():

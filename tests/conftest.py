@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from common.cache import CACHE_VARIABLE
+from tests.hand_set_time import HandSetTime
 
 # A busy machine is no failure of a property.
 hypothesis.settings.register_profile("outrider", deadline=None)
@@ -47,6 +48,14 @@ def _no_journal_of_another_test() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     own.setLevel(level)
+
+
+@pytest.fixture
+def hand_set_time(monkeypatch: pytest.MonkeyPatch) -> HandSetTime:
+    """In place of the time by which stated costs pass."""
+    by_hand = HandSetTime()
+    monkeypatch.setattr("common.pacing.time", by_hand)
+    return by_hand
 
 
 @pytest.fixture

@@ -44,14 +44,15 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().__init__((listen.host, listen.port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._connections.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
+        if self._connections.acquire(blocking=False):
             super().process_request(request, client_address)
-        except RuntimeError:  # there can be no more threads
-            self._connections.release()
-            raise
+        else:
+            super().shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        # First, because whoever asked may ask again as soon as it sees the end.
+        self._connections.release()
+        super().shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         deadline = Timer(_REQUEST_SECONDS, _end_request, (request,))
@@ -61,7 +62,6 @@ class _Server(ThreadingMixIn, HTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             deadline.cancel()
-            self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """In place of a traceback between the lines of a log. Who asks may leave at any time, which is no fault."""

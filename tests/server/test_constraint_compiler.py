@@ -28,7 +28,10 @@ async def compiled(compiler: ConstraintCompiler, caller: str, work: Callable[[],
         return await compile_(work)
 
 
-async def settled() -> None:
+async def settled(work: Work, begun: int) -> None:
+    """So many have begun, and others have had time to."""
+    while len(work.begun) < begun:
+        await asyncio.sleep(0.005)
     for _ in range(20):
         await asyncio.sleep(0.005)
 
@@ -39,7 +42,7 @@ async def test_each_caller_has_one_at_a_time_and_others_do_not_wait_behind_it() 
         asyncio.create_task(compiled(compiler, caller, lambda name=name: work.of(name)))
         for caller, name in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("c", "c1"))
     ]
-    await settled()
+    await settled(work, AT_ONCE)
     assert work.begun == ["a1", "b1"]
     assert len(work.begun) == AT_ONCE
     work.goes_on.set()
@@ -50,12 +53,12 @@ async def test_each_caller_has_one_at_a_time_and_others_do_not_wait_behind_it() 
 async def test_whoever_goes_away_keeps_its_turn_until_its_work_is_done() -> None:
     work, compiler = Work(), ConstraintCompiler()
     gone = asyncio.create_task(compiled(compiler, "a", lambda: work.of("gone")))
-    await settled()
+    await settled(work, 1)
     gone.cancel()
     with suppress(asyncio.CancelledError):
         await gone
     later = asyncio.create_task(compiled(compiler, "a", lambda: work.of("later")))
-    await settled()
+    await settled(work, 1)
     assert work.begun == ["gone"]
     work.goes_on.set()
     assert await later == "later"
@@ -65,7 +68,7 @@ async def test_other_work_has_its_threads_while_all_compile() -> None:
     """Files of bundles are read in asyncio's own threads, and ranks are told in them that this one lives."""
     work, compiler = Work(), ConstraintCompiler()
     compiling = [asyncio.create_task(compiled(compiler, str(each), lambda: work.of(""))) for each in range(64)]
-    await settled()
+    await settled(work, AT_ONCE)
     async with asyncio.timeout(10):
         assert await asyncio.to_thread(lambda: "read") == "read"
     work.goes_on.set()

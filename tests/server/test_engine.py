@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FromServer, Settings, State
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
-from server.engine import Engine
+from server.engine import Clock, Engine
 from server.models.offer import make_offer
 from server.options import Pace, SessionOptions
 from server.passes.batch import PassOutcome
@@ -28,6 +29,7 @@ from server.passes.state_export import ExportRequest
 from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.families import FAMILIES
+from tests.hand_set_time import HandSetTime
 from tests.server.client_turn import EngineWire, play
 from tests.server.fake_target import STATE, STATE_KINDS, VOCAB, FakeTarget, decode
 from tests.server.helpers import Helpers
@@ -113,50 +115,58 @@ async def test_turns_of_one_session_stay_exact(
     running.cancel()
 
 
-async def test_passes_take_their_stated_cost() -> None:
+async def test_passes_take_their_stated_cost(hand_set_time: HandSetTime) -> None:
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
-    # So long that no busy machine stops a pass for as long as it may take.
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), FakeTarget(), Pace(per_pass=0.05, per_token=0.005))
+    sessions, pace = Sessions(terms, ServingLimits(4, 64), 500), Pace(per_pass=0.05, per_token=0.005)
+    engine = Engine(sessions, FakeTarget(), pace, clock=hand_set_time.perf_counter)
     running = asyncio.create_task(engine.run())
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
-    begun = time.perf_counter()
+    begun = hand_set_time.now
     answer = await play(client, EngineWire(engine), client.open(list(range(1, 31)), Settings(10)), nothing)
-    assert time.perf_counter() - begun >= 0.150 + 9 * 0.050
+    assert hand_set_time.now - begun == pytest.approx(0.150 + 9 * 0.050)
     assert answer == decode(range(1, 31), 10, end=-1)
     assert engine.counters.overrun_passes == 0
     running.cancel()
 
 
 class SlowFakeTarget(FakeTarget):
-    """Making state takes time, once per call. Records what was requested."""
+    """Making state takes time, once per call. Records what was requested. A pass behind a `make` has no result before
+    `heard` is released; `is_in_time` says whether it was."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: HandSetTime) -> None:
         super().__init__()
         self.calls: list[str] = []
+        self.heard = threading.Semaphore(0)
+        self.is_in_time: list[bool] = []
+        self._time = time
 
     def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+        if self.calls[-1:] == ["make"]:
+            self.is_in_time.append(self.heard.acquire(timeout=5))
         self.calls.append("verify")
         return super().verify(scheduled)
 
     def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
         self.calls.append("make")
-        time.sleep(0.04)
+        self._time.sleep(0.04)
         return super().make(requests)
 
 
-async def play_with_state(fake_target: FakeTarget, pace: Pace) -> tuple[Engine, list[tuple[float, FromServer]]]:
-    """One answer of 10 tokens to a prompt of 30; every frame with the time at which it arrived."""
+async def play_with_state(
+    fake_target: FakeTarget, pace: Pace, hear: Callable[[FromServer], object], clock: Clock = time.monotonic
+) -> Engine:
+    """One answer of 10 tokens to a prompt of 30, every frame of which is heard."""
     terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", state_kinds=lambda request: STATE_KINDS)
-    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), fake_target, pace, fake_target)
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), fake_target, pace, fake_target, clock=clock)
     running = asyncio.create_task(engine.run())
     client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512), STATE)
-    wire, heard = EngineWire(engine), list[tuple[float, FromServer]]()
+    wire = EngineWire(engine)
     receive = wire.receive
 
     async def note() -> FromServer | None:
         message = await receive()
         if message is not None:
-            heard.append((time.perf_counter(), message))
+            hear(message)
         return message
 
     wire.receive = note  # type: ignore[method-assign]
@@ -164,21 +174,26 @@ async def play_with_state(fake_target: FakeTarget, pace: Pace) -> tuple[Engine, 
         range(1, 31), 10, end=-1
     )
     running.cancel()
-    return engine, heard
+    return engine
 
 
-async def test_draft_state_is_made_within_a_stated_cost() -> None:
-    begun, fake_target = time.perf_counter(), SlowFakeTarget()
-    engine, heard = await play_with_state(fake_target, Pace(per_pass=0.1))
+async def test_draft_state_is_made_within_a_stated_cost(hand_set_time: HandSetTime) -> None:
+    begun, fake_target, heard = hand_set_time.now, SlowFakeTarget(hand_set_time), list[str]()
+
+    def hear(message: FromServer) -> None:
+        if isinstance(message, Commit):
+            heard.append("commit")
+        elif isinstance(message, State) and message.kind == "lsa":
+            heard.append("state")
+            fake_target.heard.release()
+
+    engine = await play_with_state(fake_target, Pace(per_pass=0.1), hear, hand_set_time.perf_counter)
     assert engine.counters.overrun_passes == 0
-    assert 10 * 0.1 <= time.perf_counter() - begun < 10 * 0.1 + 0.3  # and not 9 times 40 ms more
-    assert engine.counters.state_seconds > 9 * 0.04
-    commits = [at for at, message in heard if isinstance(message, Commit)]
-    states = [at for at, message in heard if isinstance(message, State) and message.kind == "lsa"]
+    assert hand_set_time.now - begun == pytest.approx(10 * 0.1)  # and not 9 times 40 ms more
+    assert engine.counters.state_seconds == pytest.approx(9 * 0.04)
     assert fake_target.calls == ["verify", *(["make", "verify"] * 9)]
-    # After its commit, and long before the next.
-    for commit, state, following in zip(commits, states, commits[1:], strict=False):
-        assert commit < state < following - 0.02
+    assert heard == ["commit", *(["state", "commit"] * 9)]
+    assert fake_target.is_in_time == [True] * 9, "the client has the state of a commit before the next pass ends"
 
 
 async def test_draft_state_is_sent_while_no_pass_is_due() -> None:
@@ -211,8 +226,10 @@ async def test_an_answer_goes_on_without_state_that_fails_as_a_whole() -> None:
         def make(self, requests: Sequence[ExportRequest]) -> list[bytes | None]:
             raise KeyError("no such exporter")
 
-    _, heard = await asyncio.wait_for(play_with_state(FailingExports(), Pace()), 10)
-    assert not any(isinstance(message, State) for _, message in heard)
+    heard = list[FromServer]()
+    await asyncio.wait_for(play_with_state(FailingExports(), Pace(), heard.append), 10)
+    assert heard
+    assert not any(isinstance(message, State) for message in heard)
 
 
 class RaisingTarget(FakeTarget):

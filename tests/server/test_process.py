@@ -29,6 +29,7 @@ from tests.server.harness import new_session
 from tests.server.proposers import nothing
 
 DAEMON = (sys.executable, "-m", "server.cli")
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 @asynccontextmanager
@@ -48,6 +49,28 @@ async def last_words(process: Program) -> list[str]:
 async def runs(session: ClientSession) -> None:
     """Returns once its answer has begun."""
     while len(session.tree.tokens if hasattr(session, "tree") else ()) < 4:
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watched_health(address: str) -> AsyncIterator[AsyncIterator[health_pb2.HealthCheckResponse]]:
+    """What it says of itself behind the first word, which is that it serves."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        watch = aiter(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()))
+        assert (await anext(watch)).status == health_pb2.HealthCheckResponse.SERVING
+        yield watch
+
+
+async def refuses(address: str) -> None:
+    """Returns once nobody listens there any more. A port that closes may reset connections before."""
+    host, port = address.rsplit(":", 1)
+    while True:
+        with suppress(ConnectionResetError):
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except ConnectionRefusedError:
+                return
+            writer.close()
         await asyncio.sleep(0.01)
 
 
@@ -101,17 +124,14 @@ async def test_a_replica_that_drains_is_listed_no_more_and_is_forgotten_when_it_
 
 
 async def test_health_says_when_it_drains(target: Path) -> None:
-    states = health_pb2.HealthCheckResponse
     async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
-        async with grpc.aio.insecure_channel(address) as channel:
-            watch = aiter(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()))
-            assert (await anext(watch)).status == states.SERVING
+        async with watched_health(address) as health:
             running = await new_session(connection)
             stream = connection.generate()
             stream.send(running.open([5, 6], Settings(60)))
             await stream.receive()
             process.send_signal(signal.SIGTERM)
-            assert (await anext(watch)).status == states.NOT_SERVING
+            assert (await anext(health)).status == NOT_SERVING
         assert process.returncode is None
 
 
@@ -122,7 +142,7 @@ async def test_answers_that_take_too_long_are_told(target: Path) -> None:
         playing = asyncio.create_task(
             play(session, connection.generate(), session.open([5, 6], Settings(1000)), nothing)
         )
-        await asyncio.sleep(0.3)
+        await runs(session)
         process.send_signal(signal.SIGTERM)
         with pytest.raises(PeerError, match="draining") as failure:
             await playing
@@ -131,14 +151,17 @@ async def test_answers_that_take_too_long_are_told(target: Path) -> None:
 
 
 async def test_the_second_signal_ends_it_at_once(target: Path) -> None:
-    async with daemon(target, "--pace-pass", "20ms") as (process, address), connect(address) as connection:
+    async with AsyncExitStack() as stack:
+        process, address = await stack.enter_async_context(daemon(target, "--pace-pass", "20ms"))
+        connection = await stack.enter_async_context(connect(address))
+        health = await stack.enter_async_context(watched_health(address))
         session = await new_session(connection)
         playing = asyncio.create_task(
             play(session, connection.generate(), session.open([5, 6], Settings(1000)), nothing)
         )
-        await asyncio.sleep(0.2)
+        await runs(session)
         process.send_signal(signal.SIGINT)
-        await asyncio.sleep(0.2)
+        assert (await anext(health)).status == NOT_SERVING
         assert process.returncode is None
         process.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(process.wait, 5) == 0
@@ -151,8 +174,9 @@ async def test_a_server_that_drains_leaves_its_port_to_the_next_at_once(target: 
     async with daemon(target, *options) as (process, address), connect(address) as connection:
         session, stream = await new_session(connection), connection.generate()
         playing = asyncio.create_task(play(session, stream, session.open([5, 6], Settings(1500)), nothing))
-        await asyncio.sleep(0.2)
+        await runs(session)
         process.send_signal(signal.SIGTERM)
+        await refuses(address)
         async with daemon(target, "--listen", address) as (_, same), connect(same) as another:
             assert same == address
             assert (await another.describe()).vocab_size == 300

@@ -175,7 +175,8 @@ def with_server_drafters(target: Path, drafts: Sequence[Path]) -> tuple[Engine, 
 async def test_with_every_kind_of_draft_beside_it_the_target_says_what_it_says_alone(
     kinds: list[str], target: Path, drafts: dict[str, Path], reference: Callable[[str], Reference]
 ) -> None:
-    engine, _, limits = with_server_drafters(target, [drafts[kind] for kind in kinds])
+    engine, drafter_factory, limits = with_server_drafters(target, [drafts[kind] for kind in kinds])
+    drafter_factory.make(None)  # loaded now, or the answers could be whole before it is
     running = asyncio.create_task(engine.run())
     client, wire = ClientSession(uuid4().hex, limits), EngineWire(engine)
     opening = client.open([7, 9, 7, 9, 7, 9, 11], Settings(TOKENS, idle="assist"))

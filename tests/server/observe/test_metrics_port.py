@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
+from threading import Timer
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -69,8 +70,18 @@ def test_who_sends_no_request_in_time_is_closed_however_it_dribbles(monkeypatch,
         assert "scrapes_total 3.0" in page(port)
 
 
+class LateTimer(Timer):
+    """Whose thread is busy for a while once its connection is closed."""
+
+    def cancel(self):
+        super().cancel()
+        time.sleep(0.2)
+
+
 def test_a_page_comes_as_often_as_it_is_asked_for(monkeypatch):
+    """Also at once after another one, whose thread may not have ended yet."""
     monkeypatch.setattr(metrics_port, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(metrics_port, "Timer", LateTimer)
     with serving() as port:
         for _ in range(10):
             assert "scrapes_total 3.0" in page(port)

@@ -5,7 +5,6 @@ numbers that depend on every token up to their position.
 """
 
 import asyncio
-import time
 import zlib
 from collections.abc import Callable, Sequence
 
@@ -182,15 +181,13 @@ class ChainDrafter:
     state: StateRequest | None = None
     expansion = Expansion()
 
-    def __init__(self, propose: Target, depth: int = 4, seconds: float = 0.0):
+    def __init__(self, propose: Target, depth: int = 4):
         self.views: list[TreeView] = []
         self._propose = propose
         self._depth = depth
-        self._seconds = seconds
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         self.views.append(view)
-        time.sleep(self._seconds)
         path, parent = list(view.tokens), 0
         children = {node.parent: node for node in view.nodes}
         while (node := children.get(parent)) is not None:
@@ -206,8 +203,8 @@ class StatefulDrafter(ChainDrafter):
 
     state = REQUEST
 
-    def __init__(self, propose: Target, depth: int = 4, seconds: float = 0.0):
-        super().__init__(propose, depth, seconds)
+    def __init__(self, propose: Target, depth: int = 4):
+        super().__init__(propose, depth)
         self.tokens: tuple[int, ...] = ()
         self.held: dict[int, list[float]] = {}
 

@@ -1,7 +1,6 @@
 """The drafting loop against a server in memory: every drafter, every policy, the target's own answer."""
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
@@ -12,11 +11,14 @@ from client.drafting.controller import FixedTree
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, STREAM, Policy
 from common.drafters.best_first import Expansion
+from common.pacing import PacedThread, WorkerFactory
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings, State
 from common.protocol.views import Proposal
 from common.rpc.errors import LinkError
 from common.rpc.traffic import Traffic
+from netem.virtual.clock import VirtualWorker
+from tests.client.conversation.conversations import COUNT, LEVEL_S, PROMPT, now
 from tests.client.fakes import (
     LIMITS,
     SESSION,
@@ -30,26 +32,31 @@ from tests.client.fakes import (
     up_bytes,
     wrong,
 )
-
-PROMPT = (3, 1, 4, 1, 5)
+from tests.hand_set_time import HandSetTime
 
 
 def unseen(committed, provisional):
     """Ignores all events."""
 
 
-def conversation(stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = 0.0):
+def conversation(
+    stream: FakeStream,
+    policy: Policy = STREAM,
+    drafter: ChainDrafter | None = None,
+    pace: float = LEVEL_S,
+    make_worker: WorkerFactory = VirtualWorker,
+) -> Conversation:
     wanted = drafter.state if drafter is not None and policy.drafts else None
     loop = DraftingLoop(ClientSession(SESSION, LIMITS, wanted), policy, has_drafter=drafter is not None)
-    return Conversation(stream, loop, drafter, "fake", pace, policy.tree)
+    return Conversation(stream, loop, drafter, "fake", pace, policy.tree, now, make_worker)
 
 
 async def ask(
-    stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, count: int = 40
+    stream: FakeStream, policy: Policy = STREAM, drafter: ChainDrafter | None = None, pace: float = LEVEL_S
 ) -> Answer:
-    talk = conversation(stream, policy, drafter)
+    talk = conversation(stream, policy, drafter, pace)
     try:
-        return await asyncio.wait_for(talk.answer(PROMPT, Settings(count, idle=policy.idle), unseen), 20)
+        return await asyncio.wait_for(talk.answer(PROMPT, Settings(COUNT, idle=policy.idle), unseen), 20)
     finally:
         talk.close()
         stream.close()
@@ -97,21 +104,21 @@ async def test_without_drafting_every_commit_is_acknowledged():
     assert answer.stats.accept_length == 1
 
 
-@pytest.mark.parametrize("drafter", [ChainDrafter(wrong, seconds=1.0), ChainDrafter(target, seconds=1.0)])
-async def test_a_slow_drafter_never_stalls_the_server(drafter):
+@pytest.mark.parametrize("propose", [wrong, target])
+async def test_a_slow_drafter_never_stalls_the_server(propose):
     alone = await ask(FakeStream(), STREAM)
-    answer = await ask(FakeStream(), STREAM, drafter)
+    answer = await ask(FakeStream(), STREAM, ChainDrafter(propose), pace=1.0)
     assert answer.stats.seconds < alone.stats.seconds + 0.5
 
 
 async def test_the_answer_is_over_when_it_is_finished_whatever_is_still_drafted():
     stream = FakeStream()
-    talk = conversation(stream, STREAM, ChainDrafter(target, seconds=1.0))
+    talk = conversation(stream, STREAM, ChainDrafter(target), pace=1.0)
     tokens = PROMPT
     for _ in range(2):
-        began = time.perf_counter()
+        began = now()
         answer = await talk.answer(tokens, Settings(10), unseen)
-        assert answer.stats.seconds <= time.perf_counter() - began < 0.8
+        assert answer.stats.seconds <= now() - began < 0.8
         tokens = (*tokens, *answer.tokens)
     assert tokens == (*PROMPT, *decoded(PROMPT, 20))
     talk.close()
@@ -161,10 +168,22 @@ async def test_what_the_watch_raises_is_raised(committed):
     stream.close()
 
 
-async def test_levels_that_took_longer_than_the_pace_are_counted():
+class SlowDrafter(ChainDrafter):
+    """Each level takes some seconds of a time that is set by hand."""
+
+    def __init__(self, time: HandSetTime, seconds: float):
+        super().__init__(target, depth=50)
+        self._time, self._seconds = time, seconds
+
+    def draft(self, view, states=()):
+        self._time.sleep(self._seconds)
+        return super().draft(view)
+
+
+async def test_levels_that_took_longer_than_the_pace_are_counted(hand_set_time):
     for pace, seconds, overrun in ((0.01, 0.0, False), (0.01, 0.03, True), (0.0, 0.01, False)):
-        stream, drafter = FakeStream(pass_seconds=0.01), ChainDrafter(target, depth=50, seconds=seconds)
-        talk = conversation(stream, STREAM, drafter, pace)
+        stream, drafter = FakeStream(pass_seconds=0.01), SlowDrafter(hand_set_time, seconds)
+        talk = conversation(stream, STREAM, drafter, pace, PacedThread)
         answer = await talk.answer(PROMPT, Settings(60), unseen)
         again = await talk.answer((*PROMPT, *answer.tokens), Settings(60), unseen)
         talk.close()
@@ -342,10 +361,10 @@ class Steered(FixedTree):
 
 
 class Bounded(ChainDrafter):
-    """Records the bounds within which it drafts; a level takes two milliseconds."""
+    """Records the bounds within which it drafts."""
 
     def __init__(self):
-        super().__init__(target, depth=12, seconds=0.002)
+        super().__init__(target, depth=12)
         self.bounds = []
 
     def draft(self, view, states=()):
@@ -356,7 +375,7 @@ class Bounded(ChainDrafter):
 async def test_who_steers_is_told_of_levels_grows_and_commits_and_obeyed_in_the_next_level(monkeypatch):
     steered, drafter, stream = Steered(), Bounded(), FakeStream(pass_seconds=0.02)
     monkeypatch.setattr("client.conversation.Controller", lambda: steered)
-    answer = await ask(stream, STREAM, drafter)
+    answer = await ask(stream, STREAM, drafter, pace=0.002)
     assert steered.turns == 1
     # The first level also reads the prompt, and the last may be overtaken by the end of the answer.
     assert answer.levels - 1 == len(steered.levels) > 5

@@ -122,8 +122,8 @@ async def chatting(tap: Wiretap, cache: Path, *, may_load: bool = False):
             await chat_session.close()
 
 
-async def ask(chat_session: ChatSession, question: str, on_tokens=lambda committed, provisional: None):
-    return await chat_session.ask(question, OPTIONS, on_tokens, ignore_link_changes)
+async def ask(chat_session: ChatSession, question: str, on_tokens=lambda committed, provisional: None, options=OPTIONS):
+    return await chat_session.ask(question, options, on_tokens, ignore_link_changes)
 
 
 CHATS = {
@@ -167,10 +167,11 @@ async def test_turns_extend_one_session_and_what_was_stopped_stays(serve, tap, c
             if len(seen) == len(committed) > 0:
                 chat_session.cancel()
 
-        stopped = await ask(chat_session, "and again", stop)
+        # So long that it goes on while the first tokens come here and the word to stop goes back.
+        stopped = await ask(chat_session, "and again", stop, replace(OPTIONS, max_new_tokens=200))
         assert stopped.finish_reason == "cancelled"
         assert list(stopped.tokens) == seen
-        assert 0 < len(seen) < 16
+        assert 0 < len(seen) < 200
         again = await ask(chat_session, "once more")
         assert len(again.tokens) == 16
         assert [bool(each.answer) for each in chat_session.exchanges] == [True] * 3

@@ -38,10 +38,10 @@ async def connect(proxy):
     return await asyncio.open_connection(proxy.address.host, proxy.address.port)
 
 
-async def echoed(connection, said: bytes) -> bytes:
+async def echoed(connection, said: bytes, within_s: float = 10) -> bytes:
     reader, writer = connection
     writer.write(said)
-    return await asyncio.wait_for(reader.read(100), 0.3)
+    return await asyncio.wait_for(reader.read(100), within_s)
 
 
 async def test_a_reset_reaches_both_sides_and_the_next_connection_stands():
@@ -64,7 +64,7 @@ async def test_what_is_said_into_silence_comes_when_it_ends_on_old_connections_a
         new = await connect(proxy)
         for connection in (old, new):
             with pytest.raises(TimeoutError):
-                await echoed(connection, b"into silence")
+                await echoed(connection, b"into silence", 0.3)
         proxy.resume()
         for connection in (old, new):
             assert await asyncio.wait_for(connection[0].read(100), 1) == b"into silence"
@@ -79,7 +79,7 @@ async def test_after_a_move_the_old_connection_is_silent_for_good_and_the_new_on
         proxy.go_silent()
         proxy.resume()
         with pytest.raises(TimeoutError):
-            await echoed(old, b"lost")
+            await echoed(old, b"lost", 0.3)
         assert len(set(echo.sources)) == 2
 
 

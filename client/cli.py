@@ -334,7 +334,7 @@ def _read_prompt(argument: str, private_file: Path | None) -> str:
     from client.text import valid_text
     from common.protocol.errors import MisuseError
 
-    is_typed = sys.stdin is None or sys.stdin.isatty()
+    is_typed = sys.stdin.isatty()
     try:
         if argument in ("", "-"):
             prompt = valid_text("" if is_typed and not argument else sys.stdin.read())

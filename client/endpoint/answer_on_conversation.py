@@ -79,7 +79,7 @@ class AnswerOnConversation:
     async def answer(self) -> FinishedAnswer:
         """Raises FaultError if nothing comes of it, or not all of it. Whoever is cancelled here ends the answer on the
         server too."""
-        on_tokens = self._emitter if self._prompt.private is None else self._emit_private
+        on_tokens = self._emit_tokens if self._prompt.private is None else self._emit_private
         try:
             async with compiled(self._client.constrain, self._options.constraint):
                 answer = await to_its_end(self._router, self._prompt, self._options, on_tokens, self._link_changed)
@@ -94,6 +94,12 @@ class AnswerOnConversation:
     def _link_is_gone(self) -> None:
         if self._is_verified and not self._emitter.text:
             self._conversation.cancel()
+
+    def _emit_tokens(self, committed: Sequence[int], run: Sequence[int]) -> None:
+        if committed:
+            # Only a server commits: another conversation may have lost the link, which this one never did.
+            self._on_link_change(LinkState.ONLINE)
+        self._emitter(committed, run)
 
     def _emit_private(self, _: Sequence[int], run: Sequence[int]) -> None:
         """What the draft writes of a private prompt is all that there will be."""
@@ -129,7 +135,11 @@ class AnswerOnConversation:
         )
 
     def _is_cut(self, answer: Answer) -> bool:
-        return answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not self._emitter.stopped
+        """Whether the link or a cancellation ended it before it was whole, though the server's word of that came or
+        not."""
+        is_full = len(answer.tokens) >= self._options.max_new_tokens
+        is_whole = is_full or self._emitter.stopped or self._ended_by_itself(answer, answer.tokens)
+        return answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not is_whole
 
     def _durations(self) -> tuple[float, float]:
         """How long the first token was waited for, and how long ago it came."""

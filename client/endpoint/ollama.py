@@ -252,6 +252,8 @@ def _messages(messages: list[Any]) -> list[Any]:
     made = 0
     read = []
     for message in messages:
+        if isinstance(message, dict):
+            message = {name: value for name, value in message.items() if value is not None}
         if isinstance(message, dict) and message.get("images"):
             raise wrong("images", "'images' is not supported here; leave it out", "unsupported_parameter")
         if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
@@ -304,7 +306,8 @@ def _call(call: Any, number: int) -> Any:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         return call
-    arguments = function.get("arguments", {})
+    arguments = function.get("arguments")
+    arguments = {} if arguments is None else arguments
     return {
         "id": call.get("id") or f"call{number:05d}",
         "type": "function",

@@ -5,6 +5,7 @@ removes control characters from what it shows: `common/programs/console.py` and 
 imported before anything slow, so it and its imports may use only the standard library.
 """
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO, cast
@@ -33,7 +34,11 @@ class PlainStream:
 
 
 def guard_streams() -> None:
-    """Replaces stderr by a plain stream, and stdout too if it is a terminal: files and pipes get answers unchanged."""
+    """Replaces stderr by a plain stream, and stdout too if it is a terminal: files and pipes get answers unchanged.
+    Streams that a shell closed, as by `<&- >&- 2>&-`, are opened on nothing, so that no use of them fails."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, it stays open
     sys.stderr = _guarded(sys.stderr)
     if sys.stdout.isatty():
         sys.stdout = _guarded(sys.stdout)

@@ -15,6 +15,7 @@ from client.endpoint.answer_parsers.pieces import PlainText
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import TextForm
+from client.link.link_state import LinkState
 from client.private.spans import SplitPrompt
 from client.refusals import Refusals
 from common.protocol.constraint import no_constraints
@@ -26,18 +27,20 @@ from tests.client.demo.answers import answer
 from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
 
 
-async def finished_answer(answered, tokenizer, choice: Choice) -> FinishedAnswer:
+async def finished_answer(
+    answered, tokenizer, choice: Choice, end_tokens=(), on_link_change=lambda _: None
+) -> FinishedAnswer:
     """`answered` is how a router answers."""
     client = SimpleNamespace(
         tokenizer=tokenizer,
         constrain=no_constraints,
-        description=SimpleNamespace(end_tokens=()),
+        description=SimpleNamespace(end_tokens=end_tokens),
         privacy_router=lambda _: SimpleNamespace(answer=answered),
     )
     conversation = SimpleNamespace(
         cancel=None, logprobs_of=lambda _: None, upload_s=lambda: 0.0, accept_unverified=None
     )
-    return await AnswerOnConversation(client, conversation, choice, lambda _: None, lambda _: None).answer()
+    return await AnswerOnConversation(client, conversation, choice, lambda _: None, on_link_change).answer()
 
 
 @pytest.mark.parametrize(("code", "status"), [(FailureCode.INVALID, 400), (FailureCode.OVERLOADED, 503)])
@@ -71,6 +74,41 @@ async def test_only_a_server_that_is_out_of_reach_is_told_so(error, status, says
     with pytest.raises(FaultError, match=says) as raised:
         await to_its_end(router, SplitPrompt((1,)), options, lambda *_: None, lambda _: None)
     assert raised.value.fault.status == status
+
+
+@pytest.mark.parametrize(("private", "seen"), [(None, [LinkState.ONLINE]), ((1,), [])])
+async def test_what_a_server_commits_says_that_the_link_is_back(private, seen):
+    """Another conversation had lost it, and this one did not."""
+    given, states = answer((1,)), list[LinkState]()
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        on_tokens(given.tokens, ())
+        return given
+
+    form = TextForm((), PlainText(), {}, ())
+    choice = Choice(SplitPrompt((1,), private), AnswerOptions(find_policy("stream"), 99), form, is_verified=False)
+    await finished_answer(answered, Letters(), choice, on_link_change=states.append)
+    assert states == seen
+
+
+@pytest.mark.parametrize(("tokens", "limit", "reason"), [((1, 2), 99, "stop"), ((1, 3), 2, "length")])
+async def test_a_verified_answer_is_whole_without_the_servers_word_that_it_is(tokens, limit, reason):
+    """The link broke behind its last token."""
+
+    def answered(given):
+        async def of_router(prompt, settings, on_tokens, on_link_change):
+            on_tokens(given.tokens, ())
+            return given
+
+        return of_router
+
+    form = TextForm((), PlainText(), {}, ())
+    choice = Choice(SplitPrompt((1,)), AnswerOptions(find_policy("stream"), limit), form, is_verified=True)
+    given = replace(answer(tokens), finish_reason=OFFLINE)
+    finished = await finished_answer(answered(given), Letters(), choice, end_tokens=(2,))
+    assert (finished.reason, finished.tokens) == (reason, 2)
+    with pytest.raises(FaultError, match="out of reach"):
+        await finished_answer(answered(replace(given, tokens=(1,))), Letters(), choice, end_tokens=(2,))
 
 
 def test_a_crash_without_words_is_told_by_its_kind():

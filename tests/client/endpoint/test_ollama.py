@@ -115,6 +115,7 @@ def test_results_find_their_calls_by_id_by_name_or_by_order():
     assert ids([add, look], [{"tool_name": "log"}, {"tool_name": "add"}]) == ["logloglog", "addaddadd"]
     assert ids([add, look], [{"tool_name": "other"}, {}]) == ["addaddadd", "logloglog"]
     assert ids([add], [{}, {}]) == ["addaddadd", ""]
+    assert ids([add], [{"tool_call_id": None, "tool_name": None}]) == ["addaddadd"], "null says nothing"
     assert ids([add, look], [{"tool_call_id": "nobody's"}, {}]) == ["nobody's", "addaddadd"]
     assert ids([add, add, look], [{"tool_call_id": "addaddadd", "tool_name": "log"}, {"tool_name": "add"}]) == [
         "addaddadd",

@@ -34,6 +34,18 @@ def guarded(monkeypatch) -> tuple[io.StringIO, Terminal]:
     return out, err
 
 
+def test_streams_that_a_shell_closed_are_there_and_lead_nowhere(monkeypatch):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    guard_streams()
+    print("nobody reads this")  # noqa: T201
+    print("nor this", file=sys.stderr)  # noqa: T201
+    assert not sys.stderr.isatty()
+    assert sys.stdin.read() == ""
+    for each in (sys.stdin, sys.stdout, drawable(sys.stderr)):
+        each.close()
+
+
 def test_what_libraries_say_is_plain(monkeypatch):
     err = guarded(monkeypatch)[1]
     print(HOSTILE, file=sys.stderr)  # noqa: T201

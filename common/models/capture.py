@@ -4,6 +4,7 @@ It may not know passes, buckets or layouts.
 """
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Protocol
 
 import torch
@@ -19,6 +20,11 @@ class Capture(Protocol):
 
         Raises `RuntimeError` where it cannot be captured."""
         ...
+
+
+_capturing = Lock()
+"""One capture at a time, whatever the target: each begins with a wait for the whole device, which CUDA forbids while
+any stream of it captures, and which would break that capture too."""
 
 
 class CudaCapture:
@@ -37,6 +43,7 @@ class CudaCapture:
         # Other threads use the device meanwhile: the server's drafters. Where a capture cannot be ended, torch does not
         # go back to the stream that was current before: the outer block does.
         with (
+            _capturing,
             torch.cuda.device(self._device),
             torch.cuda.stream(torch.cuda.current_stream(self._device)),
             torch.cuda.graph(graph, pool=self._memory, stream=self._stream, capture_error_mode="thread_local"),

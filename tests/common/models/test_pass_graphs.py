@@ -2,8 +2,11 @@
 
 import logging
 import random
+import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +92,7 @@ class Twins:
             self._compare(held.taps_SE[tap][:CAPACITY], expected.taps_SE[tap])
 
     def _compare(self, found: torch.Tensor, expected: torch.Tensor) -> None:
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9, equal_nan=True)
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +238,39 @@ def test_a_replay_that_differs_is_never_used(
     assert twins.graphs.is_given_up
     assert twins.graphs.buffer_bytes == 0
     assert "differs from what passes compute without" in caplog.text
+
+
+def test_rows_that_are_no_numbers_end_no_graphs(checkpoint: Callable[[str], Path]) -> None:
+    """As a float16 target's that overflows at some token: the answers that have it fail, and no other's graphs."""
+    capture = ReplayOnTheSameBuffers()
+    twins = Twins(checkpoint("llama"), capture)
+    with torch.no_grad():
+        twins.replayed.model.get_input_embeddings().weight[VOCABULARY // 2 :] = torch.nan
+    converse(twins, 3, [(9, 1)] * 6)
+    assert not twins.graphs.is_given_up
+    assert capture.replayed > capture.captured > 0
+
+
+def test_captures_of_two_targets_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way, most = 0, 0
+
+    @contextmanager
+    def graph(*_: object, **__: object) -> Iterator[None]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        time.sleep(0.01)
+        yield
+        under_way -= 1
+
+    for name in ("CUDAGraph", "Stream", "graph_pool_handle", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
+    for name in ("device", "stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_: nullcontext())
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    with ThreadPoolExecutor(2) as workers:
+        list(workers.map(CudaCapture, [torch.device("cpu")] * 2))
+    assert most == 1
 
 
 def test_passes_are_planned_once_where_graphs_are_given_up(

@@ -28,7 +28,6 @@ class KeptRun:
     experiment: str
     timed: bool = False
     drafts: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     family: str = ""
 
@@ -36,7 +35,7 @@ class KeptRun:
         given = {option: outside.get(option, ()) for option in self.needs}
         data, llama = (next(iter(given.get(option, ())), None) for option in (DATA, LLAMA_SERVER))
         models = next((path / self.family for option in (ABLATION, SEEDS) for path in given.get(option, ())), None)
-        return Request(0, False, data, models, self.drafts, self.targets, tuple(given.get(APPS, ())), llama)
+        return Request(0, False, data, models, self.drafts, (), tuple(given.get(APPS, ())), llama)
 
     def arguments(self, outside: Outside) -> list[str]:
         """Of `outrider-lab run`, without the folder."""
@@ -85,7 +84,6 @@ RUNS: tuple[KeptRun, ...] = (
         for seed in _FURTHER_SEEDS
     ),
     *map(_timed, ("precision", "engine", "sizes")),
-    KeptRun("sizes-weights", "sizes", timed=True, drafts=("moa-n0", "moa-n1"), targets=("Llama-3.1-8B",)),
     *map(_timed, ("clock", "load-timed", "capacity-timed", "streaming", "clients", "overload", "torture", "rolling")),
     *map(_timed, ("replicas", "fleet", "soak")),
     *(_timed(each, APPS) for each in ("apps", "from-wheel")),

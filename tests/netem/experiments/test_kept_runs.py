@@ -23,7 +23,6 @@ def test_arguments_name_what_a_run_needs_and_nothing_else():
     assert by_folder["ablation"].arguments(outside)[:5] == ["ablation", "--models", "parts", "--draft", "eagle"]
     families = {SEEDS: [Path("families")]}
     assert by_folder["network-seed-8"].arguments(families) == ["network", "--models", "families/8"]
-    assert by_folder["sizes-weights"].arguments({})[-2:] == ["--target", "Llama-3.1-8B"]
     built = {**outside, LLAMA_SERVER: [Path("llama")]}
     assert by_folder["beside-others"].arguments(built) == ["beside-others", "--llama-server", "llama"]
     assert by_folder["beside-others"].request(built).llama_server == Path("llama")
@@ -47,9 +46,8 @@ def test_a_run_knows_its_own_command_by_the_options_and_not_by_paths(outside):
     assert knows("network-seed-8", "network --models ../families/8")
     assert knows("apps", "apps --apps x --apps y")
     assert not knows("engine", "engine --target Llama-3.1-8B --device cuda")
-    assert knows("sizes-weights", "sizes --target Llama-3.1-8B --draft moa-n0 --draft moa-n1")
-    assert not knows("sizes-weights", "sizes --target Llama-3.1-8B --draft moa-n0")
-    assert not knows("sizes-weights", "sizes --target Qwen3-0.6B --draft moa-n0 --draft moa-n1")
+    assert knows("sizes", "sizes")
+    assert not knows("sizes", "sizes --target Qwen3-0.6B --draft moa-n0")
 
 
 def test_every_run_knows_what_it_runs():

@@ -2,7 +2,6 @@ import json
 from functools import cache
 from pathlib import Path
 
-from common.weight_only.modes import AS_IS
 from netem.experiments.sizes import scaling
 from netem.experiments.sizes.rows import Row, in_words, ratios
 
@@ -12,12 +11,7 @@ PAGE = DOCS / "scaling.md"
 
 @cache
 def rows() -> list[Row]:
-    """All of the first run, and those with quantised weights of the second."""
-    every, quantised = (
-        json.loads((DOCS / "benchmarks" / run / "results.json").read_text(encoding="utf-8"))["results"]["rows"]
-        for run in ("sizes", "sizes-weights")
-    )
-    kept = every + [row for row in quantised if row["weights"] != AS_IS]
+    kept = json.loads((DOCS / "benchmarks" / "sizes" / "results.json").read_text(encoding="utf-8"))["results"]["rows"]
     return [scaling.by_present_formulas(Row(**row)) for row in kept]
 
 

@@ -135,8 +135,8 @@ class AnswerOnConversation:
         )
 
     def _is_cut(self, answer: Answer) -> bool:
-        """Whether the link or a cancellation ended it before it was whole, though the server's word of that came or
-        not."""
+        """Whether the link or a cancellation ended it before it was whole. It may be whole without the server's word,
+        which the link can lose."""
         is_full = len(answer.tokens) >= self._options.max_new_tokens
         is_whole = is_full or self._emitter.stopped or self._ended_by_itself(answer, answer.tokens)
         return answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not is_whole

@@ -252,19 +252,21 @@ def _messages(messages: list[Any]) -> list[Any]:
     made = 0
     read = []
     for message in messages:
-        if isinstance(message, dict):
-            message = {name: value for name, value in message.items() if value is not None}
-        if isinstance(message, dict) and message.get("images"):
+        if not isinstance(message, dict):
+            read.append(message)
+            continue
+        message = {name: value for name, value in message.items() if value is not None}
+        if message.get("images"):
             raise wrong("images", "'images' is not supported here; leave it out", "unsupported_parameter")
-        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
+        if isinstance(message.get("tool_calls"), list):
             calls = [_call(call, made + number) for number, call in enumerate(message["tool_calls"])]
             made += len(calls)
             waiting.add(call for call in calls if _is_called(call))
             message = {**message, "tool_calls": calls}
-        if isinstance(message, dict) and message.get("role") == "tool":
+        if message.get("role") == "tool":
             name, said = message.get("tool_name"), message.get("tool_call_id")
             message = {"name": name, "tool_call_id": waiting.take(said, name) or "", **message}
-        if isinstance(message, dict) and "thinking" in message:
+        if "thinking" in message:
             message = {**message, "reasoning_content": message["thinking"]}
         read.append(message)
     return read

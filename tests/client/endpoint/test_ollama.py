@@ -115,12 +115,23 @@ def test_results_find_their_calls_by_id_by_name_or_by_order():
     assert ids([add, look], [{"tool_name": "log"}, {"tool_name": "add"}]) == ["logloglog", "addaddadd"]
     assert ids([add, look], [{"tool_name": "other"}, {}]) == ["addaddadd", "logloglog"]
     assert ids([add], [{}, {}]) == ["addaddadd", ""]
-    assert ids([add], [{"tool_call_id": None, "tool_name": None}]) == ["addaddadd"], "null says nothing"
     assert ids([add, look], [{"tool_call_id": "nobody's"}, {}]) == ["nobody's", "addaddadd"]
     assert ids([add, add, look], [{"tool_call_id": "addaddadd", "tool_name": "log"}, {"tool_name": "add"}]) == [
         "addaddadd",
         "addaddadd",
     ]
+
+
+def test_nulls_in_messages_say_nothing():
+    call = {"id": "addaddadd", "function": {"name": "add", "arguments": None}}
+    answered = {"role": "assistant", "content": None, "thinking": None, "images": None, "tool_calls": [call]}
+    result = {"role": "tool", "content": "3", "tool_name": None, "tool_call_id": None}
+    read = read_ollama_chat({"model": "m", "messages": [*MESSAGES, answered, result]}, DEFAULTS).messages[-2:]
+    (called,) = read[0]["tool_calls"]
+    assert called["function"] == {"name": "add", "arguments": {}}
+    assert read[0]["content"] == ""
+    assert "reasoning_content" not in read[0]
+    assert read[1]["tool_call_id"] == called["id"] == "addaddadd"
 
 
 def test_many_results_are_not_compared_with_many_calls():

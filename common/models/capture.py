@@ -22,7 +22,7 @@ class Capture(Protocol):
         ...
 
 
-_capturing = Lock()
+_capture_lock = Lock()
 """One capture at a time, whatever the target: each begins with a wait for the whole device, which CUDA forbids while
 any stream of it captures, and which would break that capture too."""
 
@@ -43,7 +43,7 @@ class CudaCapture:
         # Other threads use the device meanwhile: the server's drafters. Where a capture cannot be ended, torch does not
         # go back to the stream that was current before: the outer block does.
         with (
-            _capturing,
+            _capture_lock,
             torch.cuda.device(self._device),
             torch.cuda.stream(torch.cuda.current_stream(self._device)),
             torch.cuda.graph(graph, pool=self._memory, stream=self._stream, capture_error_mode="thread_local"),

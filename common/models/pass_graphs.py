@@ -128,7 +128,7 @@ class PassGraphs:
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """For comparisons: what is not a number is equal to nothing, and one row of it says nothing of graphs."""
+    """As bytes, for comparisons: NaN equals nothing, so that one such row would pass for a difference."""
     return tensor.contiguous().view(torch.uint8)
 
 

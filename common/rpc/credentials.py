@@ -141,9 +141,8 @@ def _authority(path: Path) -> bytes:
     return authority
 
 
-@lru_cache(
-    maxsize=2
-)  # a system's file takes 17 ms, on the event loop, and in an outage servers are dialled all the time
+# A system's file takes 17 ms, on the event loop, and in an outage servers are dialled all the time.
+@lru_cache(maxsize=2)
 def _check_certificates(authority: bytes) -> None:
     """Raises SSLError or ValueError where there is none, or one that is invalid."""
     # Comments around certificates may be in any encoding; a backslash within one makes it invalid.

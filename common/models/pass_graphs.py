@@ -1,9 +1,10 @@
 """Passes as captured graphs: one for each shape of a pass and of its layouts of attention, replayed on static buffers.
 
-Each pass in a bucket is planned on the host. A shape gets buffers and a graph when it is seen for the second time; from
-then on its plans are sent to the device by one copy, into the buffers that its graph reads. A graph's first replays are
-compared to the bit with launched passes on the same buffers. Where something cannot be captured or differs, that is
-named once, all graphs are dropped, and the caller launches all passes.
+Each pass in a bucket is planned on the host. A shape gets buffers and a graph when it is seen for the second time, and
+where that graph was dropped for others, after twice as many sights as before. Its plans are then sent to the device by
+one copy, into the buffers that its graph reads. A graph's first replays are compared to the bit with launched passes on
+the same buffers. Where something cannot be captured or differs, that is named once, all graphs are dropped, and the
+caller launches all passes.
 
 It may not know how attention is computed or what a bucket's sizes are.
 """
@@ -29,13 +30,23 @@ MOST_BYTES = 256 << 20
 """Of their buffers. Graphs used last are kept; their results share memory."""
 
 _MOST_SEEN = 1_024
-"""Shapes that were seen once and are remembered."""
+"""Shapes whose sights are counted."""
 
 _CHECKED_REPLAYS = 2
 """Of each graph: on the contents with which it was captured, and on others."""
 
 _ALIGNMENT = 16
 """Bytes between the beginnings of buffers."""
+
+
+@dataclass(frozen=True)
+class _Sights:
+    """Of a shape since its last graph. `wanted` of them bring it a graph; it doubles with each, or more shapes in turns
+    than graphs are kept would all be captured again and again, which takes longer than to launch them."""
+
+    count: int = 0
+    wanted: int = 2
+
 
 RunPass = Callable[[PassPlan], torch.Tensor]
 """The layers over a plan: last hidden states `[N, E]`."""
@@ -51,7 +62,7 @@ class PassGraphs:
         self.replayed_passes = 0  # without a launched pass beside them
         self._capture: Capture | None = capture
         self._built: Sequence[Any] | None = None
-        self._seen_once: OrderedDict[Hashable, None] = OrderedDict()
+        self._sights: OrderedDict[Hashable, _Sights] = OrderedDict()
         self._kept: OrderedDict[Hashable, _StaticPass] = OrderedDict()
 
     @property
@@ -87,7 +98,7 @@ class PassGraphs:
         self.is_given_up = True
         self._capture = None  # the graphs' memory is its own, and may be what launched passes lack
         self._kept.clear()
-        self._seen_once.clear()
+        self._sights.clear()
         say_once(reason.splitlines()[0])
 
     def _learn(self, plan: PassPlan, device: torch.device, forward: RunPass) -> tuple[PassPlan, torch.Tensor]:
@@ -100,16 +111,18 @@ class PassGraphs:
     def _add(
         self, shapes: Hashable, plan: PassPlan, tensors: Sequence[torch.Tensor], device: torch.device
     ) -> "_StaticPass":
-        if shapes not in self._seen_once:
-            self._seen_once[shapes] = None
-            if len(self._seen_once) > _MOST_SEEN:
-                self._seen_once.popitem(last=False)
+        sights = self._sights.pop(shapes, _Sights())
+        self._sights[shapes] = sights = replace(sights, count=sights.count + 1)
+        if len(self._sights) > _MOST_SEEN:
+            self._sights.popitem(last=False)
+        if sights.count < sights.wanted:
             raise NoBucketError
         spans, nbytes = _spans(tensors)
         if nbytes > MOST_BYTES:
             raise NoBucketError
         while self._kept and (len(self._kept) >= MOST_GRAPHS or self.buffer_bytes + nbytes > MOST_BYTES):
             self._kept.popitem(last=False)
+        self._sights[shapes] = _Sights(wanted=2 * sights.wanted)
         kept = self._kept[shapes] = _StaticPass(plan, tensors, spans, nbytes, device)
         return kept
 

@@ -123,7 +123,7 @@ class LevelScheduler:
         by a prompt. Of the other drafters the one that drafted longest ago is dropped where there are too many.
         """
         kept = [owner for owner in present if owner.drafter is not None and _needs_drafter(owner)]
-        spare = [owner for owner in (*present, *away) if owner.drafter is not None and owner not in kept]
+        spare = _with_spare_drafters(present, away)
         for owner in asking:
             owner.session.lacks_drafter = owner.drafter is None and len(kept) >= MAX_SERVER_DRAFTERS
         for owner in sorted(asking, key=self._place):
@@ -161,6 +161,19 @@ class LevelScheduler:
             slots=owner.sequence.slots.copy(),
             is_first=is_first,
         )
+
+
+def drop_spare_drafters(present: Iterable[DraftedForSession], away: Iterable[DraftedForSession]) -> None:
+    """For a device without memory, of which each drafter may hold as much as its session. Sessions are as those of
+    `LevelScheduler.claim`."""
+    for owner in _with_spare_drafters(present, away):
+        owner.drafter = None
+
+
+def _with_spare_drafters(present: Iterable[Owner], away: Iterable[Owner]) -> list[Owner]:
+    """Sessions whose drafters wait for a next turn or for a client that is back."""
+    waiting = (*(owner for owner in present if not _needs_drafter(owner)), *away)
+    return [owner for owner in waiting if owner.drafter is not None]
 
 
 def _needs_drafter(owner: DraftedForSession) -> bool:

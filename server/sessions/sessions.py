@@ -19,7 +19,7 @@ from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
 from server.passes.scheduler import PassPrices, Probabilities, schedule
-from server.passes.server_drafting import DraftedLevel, LevelScheduler, ServerDraftTask
+from server.passes.server_drafting import DraftedLevel, LevelScheduler, ServerDraftTask, drop_spare_drafters
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import AdmissionRefusedError
 from server.sessions.accounting import Accounting, AnswerCounts, count_answers
@@ -211,6 +211,8 @@ class Sessions:
         """Applies the outcome of the pass to each session."""
         self._pass_timings.pass_ended(now - batch.began)
         self._cost.observe(batch.work, now - batch.began)
+        if any(isinstance(outcome, AdmissionRefusedError) for outcome in outcomes):
+            drop_spare_drafters(self._registry.entries, self._registry.leases.entries)
         rejected: dict[SessionEntry, Integers] = {}
         isolation = self._isolation("after its pass")
         for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):

@@ -16,9 +16,9 @@ ASSISTING = ("assist", "auto", "colocated")
 """Idle policies with which the server drafts."""
 
 
-def new_sessions(idle: str = "assist", **terms: Any) -> Sessions:
+def new_sessions(idle: str = "assist", lease_seconds: float = 0.0, **terms: Any) -> Sessions:
     offered = {"idle": idle, "server_drafts": True, "end_tokens": frozenset(), **terms}
-    return Sessions(replace(TERMS, **offered), SERVING_LIMITS, capacity=2000)
+    return Sessions(replace(TERMS, **offered), replace(SERVING_LIMITS, lease_seconds=lease_seconds), capacity=2000)
 
 
 def truth_of(prompt: Sequence[int], count: int = 40) -> list[int]:

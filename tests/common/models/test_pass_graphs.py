@@ -209,6 +209,16 @@ def test_graphs_that_were_not_used_for_long_are_dropped(
     assert capture.captured > 2
 
 
+def test_shapes_in_turns_that_are_more_than_graphs_are_kept_are_captured_ever_more_rarely(
+    checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each second sight captures would take longer than they save."""
+    monkeypatch.setattr("common.models.pass_graphs.MOST_GRAPHS", 1)
+    capture = ReplayOnTheSameBuffers()
+    converse(Twins(checkpoint("llama"), capture), 5, [(0, 1), (0, 20)] * 15)
+    assert capture.captured == 2 * 3, "each of the two shapes at its 2nd, 6th and 14th sight"
+
+
 def test_a_shape_has_buffers_from_its_second_sight_and_graphs_few_bytes(
     checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

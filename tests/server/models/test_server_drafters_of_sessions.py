@@ -1,7 +1,5 @@
 """The server drafter of each session: made once, kept over turns, dropped when its state is no longer valid."""
 
-from dataclasses import replace
-
 import pytest
 
 from common.protocol.messages import PROTOCOL_VERSION, Open, StateRequest
@@ -34,8 +32,7 @@ def test_a_server_drafter_is_made_once_for_a_session_and_told_which_draft_it_run
 
 
 def test_a_server_drafter_whose_first_level_ends_after_the_stream_is_there_when_the_client_is_back() -> None:
-    sessions = Sessions(new_sessions().terms, replace(SERVING_LIMITS, lease_seconds=60.0), capacity=2000)
-    fake_target, helpers = FakeTarget(), Helpers(guessing(VOCAB))
+    sessions, fake_target, helpers = new_sessions(lease_seconds=60.0), FakeTarget(), Helpers(guessing(VOCAB))
     client = begun(sessions, fake_target, [3, 1])
     asked = sessions.claim_draft_task()
     assert asked is not None
@@ -67,7 +64,7 @@ def test_a_server_drafter_that_may_have_read_another_s_slots_is_asked_no_more() 
 
 def test_a_parked_session_keeps_no_server_drafter() -> None:
     """The drafter would hold K/V of its own."""
-    sessions, fake_target = Sessions(replace(new_sessions().terms), SERVING_LIMITS, capacity=60), FakeTarget()
+    sessions, fake_target = Sessions(new_sessions().terms, SERVING_LIMITS, capacity=60), FakeTarget()
     parked, helpers = begun(sessions, fake_target, prompt_of(3, 20)), Helpers(nothing)
     assert one_level(sessions, helpers) is not None
     parked.hear()

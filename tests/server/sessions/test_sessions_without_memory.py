@@ -18,7 +18,9 @@ from tests.server.clients_of_sessions import (
     returned,
 )
 from tests.server.fake_target import VOCAB, FakeTarget, decode
+from tests.server.helpers import Helpers, one_level
 from tests.server.proposers import guessing
+from tests.server.server_drafted import begun, new_sessions
 
 
 @pytest.fixture
@@ -130,3 +132,20 @@ def test_a_group_that_is_verified_whatever_it_costs_gives_way_to_the_device_too(
     assert (entry.demand.nodes, entry.demand.min_nodes) == (8, 8)
     entry.most_tokens = 4
     assert (entry.demand.nodes, entry.demand.min_nodes) == (3, 3)
+
+
+def test_server_drafters_without_a_running_answer_give_way_to_the_device() -> None:
+    """Each may hold K/V of a whole sequence: the device would lack it for nothing."""
+    sessions, fake_target, helpers = new_sessions("colocated", LEASE), FakeTarget(), Helpers(guessing(VOCAB))
+    away, done, running = (begun(sessions, fake_target, [first, 1], "colocated") for first in (3, 4, 5))
+    for _ in range(3):
+        one_level(sessions, helpers)
+    sessions.leave(away, 0.0)
+    done.say(done.session.cancel())
+    assert sessions.server_drafters == 3
+    batch = sessions.plan(0.0)
+    assert batch is not None
+    assert [owner.sink for owner in batch.owners] == [running]
+    sessions.complete(batch, [NO_MEMORY], 0.0)
+    assert sessions.server_drafters == 1
+    assert batch.owners[0].drafter is not None, "its answer goes on, with fewer tokens in a pass"

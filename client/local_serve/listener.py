@@ -68,7 +68,7 @@ class _Slots:
     def reserved(self) -> Iterator[None]:
         """Raises _DeclinedError if none is free."""
         if self._free < 1:
-            raise _DeclinedError
+            raise _DeclinedError("the running `outrider serve` is full")
         self._free -= 1
         try:
             yield

@@ -75,7 +75,7 @@ async def test_a_place_is_reserved_before_the_question_is_tokenised(opened, tmp_
     may_go_on.set()
     assert not admitted.done(), "both questions are admitted to one place"
     admitted.cancel()
-    assert await asking == Declined("")
+    assert await asking == Declined("the running `outrider serve` is full")
     assert [await first.receive(), await first.receive()] == [Accepted(), AnswerFinished({})]
     third = await connection(tmp_path, "third")
     assert await third.receive() == Accepted(), "the place is free again"

@@ -300,6 +300,10 @@ def demo(
     max_new_tokens: answers.MaxNewTokens = 160,
     profile: Annotated[str, typer.Option("--profile", help="The link; `outrider-lab profiles` lists them.")] = "4g",
     seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
+    cost_factor: Annotated[
+        float,
+        typer.Option("--cost-factor", min=1, help="The costs of passes and drafts are 30 ms and 5 ms times this."),
+    ] = 4.0,
     models: Annotated[
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
     ] = None,
@@ -326,7 +330,8 @@ def demo(
     if page:
         asyncio.run(demo_page(profile, models, parse_address(listen)))
         return
-    asyncio.run(demo_command(DemoOptions(prompts, max_new_tokens, profile, seed, models), as_json=as_json))
+    options = DemoOptions(prompts, max_new_tokens, profile, seed, cost_factor, models)
+    asyncio.run(demo_command(options, as_json=as_json))
 
 
 def _read_prompt(argument: str, private_file: Path | None) -> str:

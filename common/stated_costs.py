@@ -3,27 +3,51 @@ them."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from typing import Any
 
-STATED = {"pass_ms": 30.0, "token_ms": 0.1, "draft_level_ms": 5.0}
-"""Milliseconds: the least of a pass of an 8B target, the least of it for each packed token, and a level drafted on a
-laptop."""
 
-IN_WORDS = (
-    f"a pass takes {STATED['pass_ms']:g} ms, or {STATED['token_ms']:g} ms per packed token where that is more, "
-    f"a drafted level {STATED['draft_level_ms']:g} ms"
-)
+@dataclass(frozen=True, slots=True)
+class StatedCosts:
+    """Milliseconds: the least of a pass of the target, the least of it for each packed token, and a level drafted on a
+    laptop."""
 
-SERVER_LEVEL_MS = STATED["draft_level_ms"] / 3
-"""The cost of a level that the server drafts."""
+    pass_ms: float
+    token_ms: float
+    draft_level_ms: float
 
-SERVER_ARGUMENTS = (
-    *("--pace-pass", f"{STATED['pass_ms']:g}ms"),
-    *("--pace-token", f"{STATED['token_ms']:g}ms"),
-    *("--pace-draft", f"{SERVER_LEVEL_MS:g}ms"),
-)
+    def times(self, factor: float) -> "StatedCosts":
+        """All of them so many times as high."""
+        return StatedCosts(*(factor * cost for cost in astuple(self)))
 
-DRAFT_SECONDS = STATED["draft_level_ms"] / 1000
+    @property
+    def server_level_ms(self) -> float:
+        """A level that the server drafts."""
+        return self.draft_level_ms / 3
+
+    @property
+    def draft_seconds(self) -> float:
+        return self.draft_level_ms / 1000
+
+    @property
+    def server_arguments(self) -> tuple[str, ...]:
+        """With which `outriderd serve` keeps them."""
+        return (
+            *("--pace-pass", f"{self.pass_ms:g}ms"),
+            *("--pace-token", f"{self.token_ms:g}ms"),
+            *("--pace-draft", f"{self.server_level_ms:g}ms"),
+        )
+
+    @property
+    def in_words(self) -> str:
+        return (
+            f"a pass takes {self.pass_ms:g} ms, or {self.token_ms:g} ms per packed token where that is more, "
+            f"a drafted level {self.draft_level_ms:g} ms"
+        )
+
+
+STATED = StatedCosts(pass_ms=30.0, token_ms=0.1, draft_level_ms=5.0)
+"""Of an 8B target and its draft model."""
 
 HALF_THE_CORES = max(1, (os.cpu_count() or 1) // 2)
 """The torch threads of each end, where both run on one machine: half of its cores."""

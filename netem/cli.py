@@ -155,6 +155,7 @@ def demo(
     prompts: Annotated[int, typer.Option("--prompts", min=1, help="How many prompts each system answers.")] = 3,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Of an answer.")] = 160,
     seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
+    cost_factor: Annotated[float, typer.Option("--cost-factor", min=1, help="All stated costs times this.")] = 1.0,
     models: Annotated[
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
     ] = None,
@@ -163,10 +164,11 @@ def demo(
     import json
 
     link = _profile(profile, None, None)
+    from common.stated_costs import STATED
     from netem.experiments.speed.demo import compare_virtually
 
     out.parent.mkdir(parents=True, exist_ok=True)
-    result = compare_virtually(models, link, prompts, max_new_tokens, seed)
+    result = compare_virtually(models, link, prompts, max_new_tokens, seed, STATED.times(cost_factor))
     out.write_text(json.dumps(result), encoding="utf-8")
 
 

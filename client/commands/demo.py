@@ -32,7 +32,7 @@ from client.terminal.render import AnswerView, SilentRenderer, renderer_for
 from common.address import Address, parse_destination
 from common.bundle import BundleManifest
 from common.programs.console import PlainConsole
-from common.stated_costs import HALF_THE_CORES, IN_WORDS, SERVER_LEVEL_MS
+from common.stated_costs import HALF_THE_CORES, STATED, StatedCosts
 
 # Slower than what speeds are measured at: somebody is to follow it, and to reach for the switch in time.
 _PAGE_COSTS = ("--pace-pass", "100ms", "--pace-token", "0.1ms", "--pace-draft", "5ms")
@@ -47,6 +47,7 @@ class DemoOptions:
     max_new_tokens: int
     profile: str
     seed: int
+    cost_factor: float  # on all stated costs, on both clocks
     models: Path | None = None  # a folder with target, draft and prompts.jsonl; None for what is shipped
 
 
@@ -57,14 +58,15 @@ class Shown:
     virtual: Comparison
     real: Comparison
     identical: bool  # every system answered every prompt with the same tokens, on both clocks
-    stated_costs: Mapping[str, float]
+    costs: StatedCosts
+    virtual_costs: Mapping[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         return {
             **self.virtual.as_dict(),
             "identical": self.identical,
             "clock": "virtual",
-            "stated_costs": dict(self.stated_costs),
+            "stated_costs": dict(self.virtual_costs),
             "real_time": {**self.real.as_dict(), "kept_stated_costs": not self.real.overruns},
         }
 
@@ -78,23 +80,30 @@ async def demo(options: DemoOptions, *, as_json: bool) -> None:
     console = PlainConsole(quiet=as_json)
     family = find_family(options.models)
     prompts = choose_prompts(family.prompts, options.prompts, options.seed)
-    wanted = systems(options.max_new_tokens)
+    costs = STATED.times(options.cost_factor)
+    wanted = systems(options.max_new_tokens, costs)
     with ended_by_signals():
         console.print("starting a server for each system, which takes up to half a minute", style="dim")
         async with AsyncExitStack() as stack:
             with share_bar("starting") as advance:
-                opening = systems_under_test(family, options.profile, wanted, _unseen_download, advance)
+                opening = systems_under_test(family, options.profile, costs, wanted, _unseen_download, advance)
                 opened = await stack.enter_async_context(opening)
             answers = await _answer_all(opened, prompts, console)
         console.print("\ncomputing the same on a virtual clock, which no other work slows down", style="dim")
         with share_bar("computing"):
             virtual = await compare_virtually(
-                options.models, options.profile, options.prompts, options.max_new_tokens, options.seed
+                options.models,
+                options.profile,
+                options.prompts,
+                options.max_new_tokens,
+                options.seed,
+                options.cost_factor,
             )
     shown = Shown(
         compare(virtual.answers, virtual.counters),
         compare(answers, {name: system.server.summary() for name, system in opened.items()}),
         is_identical([*answers.values(), *virtual.answers.values()]),
+        costs,
         virtual.stated_costs,
     )
     if as_json:
@@ -159,12 +168,13 @@ async def _answer_all(
     return answers
 
 
-CAPTION = (
-    f"The first columns are computed on a virtual clock, in which {IN_WORDS} and on the server {SERVER_LEVEL_MS:.2g} "
-    "ms. The last two are what you saw in real time: the speed on this machine, and the share of passes that were late,"
-    " which took longer than stated. `server-side` drafts on the server in turn with passes, `overlapped` during them; "
-    "`outrider` on this machine too."
-)
+def _caption(costs: StatedCosts) -> str:
+    return (
+        f"The first columns are computed on a virtual clock, in which {costs.in_words} and on the server "
+        f"{costs.server_level_ms:.2g} ms. The last two are what you saw in real time: the speed on this machine, and "
+        "the share of passes that were late, which took longer than stated. `server-side` drafts on the server in turn "
+        "with passes, `overlapped` during them; `outrider` on this machine too."
+    )
 
 
 def result_table(shown: Shown, title: str) -> Table:
@@ -176,7 +186,7 @@ def result_table(shown: Shown, title: str) -> Table:
         padding=(0, 0),
         min_width=80,
         title=f"{title}, on a virtual clock: {same}",
-        caption=CAPTION,
+        caption=_caption(shown.costs),
     )
     table.add_column("system", no_wrap=True)
     for heading in ("tokens/s", "speed", "first token", "kB up", "kB down", "real time here:\ntokens/s", "late"):

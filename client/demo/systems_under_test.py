@@ -21,7 +21,7 @@ from client.drafting.policies import CLOUD, LONG_LOCKSTEP, STREAM, Policy
 from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
-from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, SERVER_ARGUMENTS
+from common.stated_costs import HALF_THE_CORES, StatedCosts
 
 SYSTEMS: Mapping[str, Policy] = {
     "cloud": CLOUD,
@@ -42,9 +42,9 @@ Advance = Callable[[str, float], None]
 """Is called with what is being done, and the share of the whole that is done, 0 to 1."""
 
 
-def systems(max_new_tokens: int) -> dict[str, AnswerOptions]:
+def systems(max_new_tokens: int, costs: StatedCosts) -> dict[str, AnswerOptions]:
     """What each of the demo's systems is asked for, at the stated cost of a drafted level."""
-    return {name: AnswerOptions(policy, max_new_tokens, pace=DRAFT_SECONDS) for name, policy in SYSTEMS.items()}
+    return {name: AnswerOptions(policy, max_new_tokens, pace=costs.draft_seconds) for name, policy in SYSTEMS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,14 @@ def serving(family: DemoModels, *arguments: str) -> AbstractAsyncContextManager[
 
 @asynccontextmanager
 async def systems_under_test(
-    family: DemoModels, profile: str, systems: Mapping[str, AnswerOptions], download: Download, advance: Advance
+    family: DemoModels,
+    profile: str,
+    costs: StatedCosts,
+    systems: Mapping[str, AnswerOptions],
+    download: Download,
+    advance: Advance,
 ) -> AsyncIterator[dict[str, SystemUnderTest]]:
-    """Starts every system behind the emulated link, ready to answer at its stated costs."""
+    """Starts every system behind the emulated link, ready to answer at its options and its server's stated costs."""
     begun = 0
 
     def begin(step: str) -> None:
@@ -79,7 +84,7 @@ async def systems_under_test(
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-demo-")))
         # So that a prompt costs the same whatever was asked before, as on the virtual clock.
-        arguments = (*SERVER_ARGUMENTS, "--share-prefixes", "never")
+        arguments = (*costs.server_arguments, "--share-prefixes", "never")
         # Starting and ending are slow: all begin to before the first is awaited.
         servers = [await stack.enter_async_context(serving(family, *arguments)) for _ in systems]
         for server in servers:

@@ -27,12 +27,13 @@ class VirtualRun:
 
 
 async def compare_virtually(
-    models: Path | None, profile: str, prompts: int, max_new_tokens: int, seed: int
+    models: Path | None, profile: str, prompts: int, max_new_tokens: int, seed: int, cost_factor: float
 ) -> VirtualRun:
     """Raises DemoError if the lab fails."""
     with TemporaryDirectory(prefix="outrider-demo-") as folder:
         out = Path(folder) / "virtual.json"
-        arguments = ("--prompts", str(prompts), "--max-new-tokens", str(max_new_tokens), "--seed", str(seed))
+        asked = ("--prompts", str(prompts), "--max-new-tokens", str(max_new_tokens), "--seed", str(seed))
+        arguments = (*asked, "--cost-factor", f"{cost_factor:g}")
         family = () if models is None else ("--models", str(models))
         async with running("outrider-lab", "demo", profile, "--out", str(out), *arguments, *family) as lab:
             await lab.finished()

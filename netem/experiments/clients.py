@@ -6,7 +6,7 @@ The same prompts are answered one after the other, and then at the same time; th
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,15 +23,7 @@ from client.drafting.policies import STREAM
 from client.link.stream import Access
 from client.stats import combined
 from common.address import parse_destination
-from common.stated_costs import (
-    DRAFT_SECONDS,
-    HALF_THE_CORES,
-    IN_WORDS,
-    SERVER_ARGUMENTS,
-    STATED,
-    overrun_faults,
-    overrun_share,
-)
+from common.stated_costs import HALF_THE_CORES, STATED, overrun_faults, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 
@@ -59,7 +51,7 @@ class ClientsRun:
 async def measure(request: Request, advance: Advance) -> Report:
     family = find_family(request.models)
     prompts = choose_prompts(family.prompts, CLIENTS, request.seed)
-    options = AnswerOptions(STREAM, 48 if request.quick else 160, idle="eager", pace=DRAFT_SECONDS)
+    options = AnswerOptions(STREAM, 48 if request.quick else 160, idle="eager", pace=STATED.draft_seconds)
     runs = {}
     for index, (name, at_once) in enumerate({_ALONE: 1, _TOGETHER: len(prompts)}.items()):
         advance(name, index / 2)
@@ -69,7 +61,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 async def _run(family: DemoModels, prompts: Sequence[str], options: AnswerOptions, at_once: int) -> ClientsRun:
     with TemporaryDirectory(prefix="outrider-lab-") as cache:
-        async with serving(family, *SERVER_ARGUMENTS) as server:
+        async with serving(family, *STATED.server_arguments) as server:
             access = Access(parse_destination(await server.ready()))
             choice = DraftChoice("lookup", threads=HALF_THE_CORES)
             async with client_for(access, choice, Path(cache), no_bar) as client:
@@ -102,12 +94,12 @@ def make_report(runs: Mapping[str, ClientsRun]) -> Report:
         remarks=(
             f"The same {count} held-out prompts in both runs, `lookup` drafters, `eager`. Answers identical: "
             f"{'yes' if identical else 'NO'}.",
-            f"Real time over loopback, all clients in one process beside the server. Stated costs: {IN_WORDS}.",
+            f"Real time over loopback, all clients in one process beside the server. Stated costs: {STATED.in_words}.",
             "'recomputed' counts committed positions that went through the target more than once; 'late' passes took "
             "longer than their stated cost.",
         ),
         results={
-            "stated_costs": STATED,
+            "stated_costs": asdict(STATED),
             "identical": identical,
             **{name: {"clients": run.clients, "seconds": run.seconds, **run.counters} for name, run in runs.items()},
         },

@@ -16,7 +16,7 @@ from client.demo.family import DemoModels, choose_prompts, find_family
 from client.demo.systems_under_test import SystemUnderTest, systems_under_test
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM
 from client.stats import combined
-from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, STATED
+from common.stated_costs import OVERRUN_LIMIT, STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.quiet import no_bar
 from netem.links.profile import LinkProfile
@@ -73,10 +73,10 @@ class LinkResult:
 def systems(tokens: int) -> dict[str, AnswerOptions]:
     """The systems by name; cloud decoding, to which the others are compared, is first."""
     return {
-        _CLOUD: AnswerOptions(CLOUD, tokens, pace=DRAFT_SECONDS),
-        _LOCKSTEP: AnswerOptions(LOCKSTEP, tokens, pace=DRAFT_SECONDS),
-        "streaming, patient": AnswerOptions(STREAM, tokens, idle="patient", pace=DRAFT_SECONDS),
-        "streaming, eager": AnswerOptions(STREAM, tokens, idle="eager", pace=DRAFT_SECONDS),
+        _CLOUD: AnswerOptions(CLOUD, tokens, pace=STATED.draft_seconds),
+        _LOCKSTEP: AnswerOptions(LOCKSTEP, tokens, pace=STATED.draft_seconds),
+        "streaming, patient": AnswerOptions(STREAM, tokens, idle="patient", pace=STATED.draft_seconds),
+        "streaming, eager": AnswerOptions(STREAM, tokens, idle="eager", pace=STATED.draft_seconds),
     }
 
 
@@ -105,7 +105,7 @@ async def _on_link(
     # The sweep is a system of its own, so that its overruns do not count for lock-step.
     sweeping = {_SWEEP: replace(compared[_LOCKSTEP], max_new_tokens=workload.sweep_tokens)}
     async with systems_under_test(
-        family, profile.name, compared | sweeping, no_bar, lambda doing, _: advance(doing, 0.0)
+        family, profile.name, STATED, compared | sweeping, no_bar, lambda doing, _: advance(doing, 0.0)
     ) as opened:
         sweep = await _sweep(opened.pop(_SWEEP), prompts[: workload.sweep_prompts], advance)
         opened[_LOCKSTEP] = _with_levels(opened[_LOCKSTEP], best_levels(sweep))
@@ -159,7 +159,7 @@ def make_report(measured: Sequence[LinkResult], max_new_tokens: int) -> Report:
             f"{count} held-out prompts of the demo family, at most {max_new_tokens} tokens each, greedy; systems "
             "took turns prompt by prompt, each on a server of its own, which shares no prefixes. Answers identical "
             f"across systems and links: {'yes' if identical else 'NO'}.",
-            f"Real time over the proxy: TCP is terminated, so loss is not emulated. Stated costs: {IN_WORDS}.",
+            f"Real time over the proxy: TCP is terminated, so loss is not emulated. Stated costs: {STATED.in_words}.",
             "tokens/s are sums over sums and the first token is a median; 'against cloud' and the ratio beside the "
             "first token divide these.",
             f"In brackets, the levels of lock-step's rounds: on each link the fastest of "
@@ -169,7 +169,7 @@ def make_report(measured: Sequence[LinkResult], max_new_tokens: int) -> Report:
             "The third baseline, speculation on the server with the same draft beside the target, is in `network`.",
         ),
         results={
-            "stated_costs": STATED,
+            "stated_costs": asdict(STATED),
             "identical": identical,
             "links": {name: _result(result) for name, result in links.items()},
         },

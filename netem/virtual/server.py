@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.stated_costs import HALF_THE_CORES, SERVER_LEVEL_MS, STATED
+from common.stated_costs import HALF_THE_CORES, STATED, StatedCosts
 from netem.virtual.clock import VirtualWorker
 from server.engine import Engine
 from server.events import EventListener, ignore_event
@@ -23,7 +23,12 @@ from server.passes.target import Target, load_target
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 
-PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000, SERVER_LEVEL_MS / 1000)
+
+def pace_of(costs: StatedCosts) -> Pace:
+    return Pace(costs.pass_ms / 1000, costs.token_ms / 1000, costs.server_level_ms / 1000)
+
+
+PACE = pace_of(STATED)
 
 _CACHE_TOKENS = 32768
 

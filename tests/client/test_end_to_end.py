@@ -323,9 +323,8 @@ def test_a_wrong_token_is_misuse(monkeypatch, capsys, slow_server, tmp_path):
 
 @pytest.mark.usefixtures("forked_servers")
 def test_the_demo_compares_systems_that_answer_alike(monkeypatch, capsys, models):
-    code, out, err = outrider(
-        monkeypatch, capsys, "demo", "--json", "--models", str(models), "--prompts", "1", "--max-new-tokens", "16"
-    )
+    asked = ("--models", str(models), "--prompts", "1", "--max-new-tokens", "16", "--cost-factor", "1")
+    code, out, err = outrider(monkeypatch, capsys, "demo", "--json", *asked)
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["identical"] is True

@@ -17,7 +17,7 @@ from client.drafting.policies import Policy
 from client.errors import ServerRefusedError
 from client.stats import per
 from common.protocol.terms import Terms
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.capacity.gaps import GapRecorder, LinkGaps, together
 from netem.experiments.capacity.replay import END, Replay, ReplayDrafter, ReplayDrafterFactory, ReplayTarget
 from netem.experiments.speed.runs import drawn, whole
@@ -156,7 +156,7 @@ async def ask_replayed(
 
 def replay_options(replay: Replay, system: ReplicaSystem, number: int) -> AnswerOptions:
     """Of recorded answer `number`."""
-    most_tokens, level_s = replay.tokens(number) + 1, DRAFT_SECONDS * system.slower
+    most_tokens, level_s = replay.tokens(number) + 1, STATED.draft_seconds * system.slower
     return AnswerOptions(system.policy, most_tokens, idle=system.idle, pace=level_s)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from client.stats import per
-from common.stated_costs import DRAFT_SECONDS, overrun_faults
+from common.stated_costs import STATED, overrun_faults
 from netem.experiments.capacity.acceptance import stated_recording
 from netem.experiments.capacity.measure import EAGER, PLAIN
 from netem.experiments.capacity.replay import Replay
@@ -24,7 +24,7 @@ REPLICAS = 2
 CLIENTS, QUICK_CLIENTS = (1, 2, 4, 8, 16), (1, 4, 16)
 SYSTEMS = (PLAIN, EAGER)
 SLOWER = 40.0
-MOST_LATE_S = 0.05 * SLOWER * DRAFT_SECONDS
+MOST_LATE_S = 0.05 * SLOWER * STATED.draft_seconds
 """Of timers, in the mean: a twentieth of a level, the shortest time that anything here takes."""
 
 APART_S = 0.27

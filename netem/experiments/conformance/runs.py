@@ -19,7 +19,7 @@ from client.text import chat_tokens
 from common.models.tokenizer import Tokenizer
 from common.protocol.constraint import Grammar
 from common.protocol.messages import Constraint
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.conformance.asked import make_question
 from netem.experiments.conformance.schemas import Schema, make_schema
 from netem.experiments.experiment import Advance, Request
@@ -36,7 +36,7 @@ PROMPTS = 6
 _CLIENTS = 16
 """Ask at once where no speed is told: answers must not depend on who else is answered."""
 
-_SLOW_LEVEL_S = 4 * DRAFT_SECONDS
+_SLOW_LEVEL_S = 4 * STATED.draft_seconds
 """What a drafted level takes there: more drafts are late, and a run is done in a third of the time."""
 
 Prompt = Sequence[int]
@@ -158,7 +158,7 @@ def run_cases(testbed: Testbed, on_link: SystemOnLink, cases: Mapping[int, Case]
     """One client asks the timed questions one after the other, and again without a constraint, for at most as many
     tokens; then several clients ask the others."""
     system, rest = on_link.system, iter([number for number in cases if number not in timed])
-    quick, slow = (system.options(MOST_TOKENS, level) for level in (DRAFT_SECONDS, _SLOW_LEVEL_S))
+    quick, slow = (system.options(MOST_TOKENS, level) for level in (STATED.draft_seconds, _SLOW_LEVEL_S))
 
     async def main() -> CaseRun:
         async with testbed.server.serve() as engine:

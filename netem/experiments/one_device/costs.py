@@ -1,21 +1,21 @@
 """The cost of an answer in rounds on one device, by the stated costs of the benchmarks. Pure arithmetic."""
 
 from common.rounds import RoundsAnswer
-from common.stated_costs import DRAFT_SECONDS, STATED
+from common.stated_costs import STATED
 from server.options import Pace
 
-PACE = Pace(STATED["pass_ms"] / 1000, STATED["token_ms"] / 1000)
+PACE = Pace(STATED.pass_ms / 1000, STATED.token_ms / 1000)
 
 IN_WORDS = (
-    f"a pass takes {STATED['pass_ms']:g} ms, or {STATED['token_ms']:g} ms per packed token where that is more; a "
-    f"drafted level {STATED['draft_level_ms']:g} ms, of merged drafts for each with weights, and, for each target "
+    f"a pass takes {STATED.pass_ms:g} ms, or {STATED.token_ms:g} ms per packed token where that is more; a "
+    f"drafted level {STATED.draft_level_ms:g} ms, of merged drafts for each with weights, and, for each target "
     "layer that the draft runs itself, that layer's share of a pass"
 )
 
 
 def level_seconds(depth: int, target_layers: int, forwards: int = 1) -> float:
     """The cost of a drafted level of so many draft models, of which one runs `depth` of the target's layers."""
-    return forwards * DRAFT_SECONDS + depth * PACE.per_pass / target_layers
+    return forwards * STATED.draft_seconds + depth * PACE.per_pass / target_layers
 
 
 def answer_seconds(answer: RoundsAnswer, depth: int, target_layers: int, forwards: int = 1) -> float:

@@ -20,7 +20,7 @@ from common.address import parse_destination
 from common.protocol.draft_state import WIRE_DTYPES, raw_bytes
 from common.protocol.errors import MisuseError
 from common.rpc.stub import Connection
-from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, IN_WORDS, SERVER_ARGUMENTS
+from common.stated_costs import HALF_THE_CORES, STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.bench import open_bench
 from netem.experiments.one_device.byte_counts import ANSWER, NODES, OTHER, PROMPT, TOKENS, ByteCounts, MeteredConnection
@@ -110,7 +110,7 @@ async def serving(paths: ModelPaths, drafts: Sequence[ComparedDraft]) -> AsyncIt
     directories = dict.fromkeys(str(each.directory) for each in drafts if each.directory is not None)
     options = [option for directory in directories for option in ("--draft", directory)]
     target = ("--target", str(paths.target), "--threads", str(HALF_THE_CORES), "--listen", "127.0.0.1:0")
-    async with running("outriderd", "serve", *target, *options, *SERVER_ARGUMENTS) as child:
+    async with running("outriderd", "serve", *target, *options, *STATED.server_arguments) as child:
         yield child
 
 
@@ -120,7 +120,7 @@ async def answer_all(
     """Answers every prompt through the whole stack; returns the number of committed tokens."""
     name = draft.kind.name if draft.directory is None else draft.directory.resolve().name
     choice = DraftChoice(name, threads=HALF_THE_CORES, layers=draft.depth, state=dtype)
-    options = AnswerOptions(STREAM, max_new_tokens, idle="patient", pace=DRAFT_SECONDS)
+    options = AnswerOptions(STREAM, max_new_tokens, idle="patient", pace=STATED.draft_seconds)
     committed = 0
     async with AsyncExitStack() as stack:
         cache = Path(stack.enter_context(TemporaryDirectory(prefix="outrider-lab-")))
@@ -149,7 +149,7 @@ def make_report(measured: Sequence[MessageSizes], sizes: dict[str, int], max_new
             f"machine; "
             "serialised frames with gRPC's message prefix, so envelopes and compression are included. Tokens down, "
             "nodes up and acknowledgements up are for each committed token and depend on the pace: "
-            f"{IN_WORDS}.",
+            f"{STATED.in_words}.",
             "Computed: numbers times their size, with a two-byte scale for every 32 of them in int8, before "
             "compression. 'all keys and values' is what a draft would need without layer self-attention.",
         ),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isnan
 from statistics import median
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from client.answer import OFFLINE
 from client.stats import per
 from common.protocol.messages import FinishReason
-from common.stated_costs import IN_WORDS, OVERRUN_LIMIT, SERVER_LEVEL_MS, STATED, overrun_faults
+from common.stated_costs import OVERRUN_LIMIT, STATED, overrun_faults
 from netem.experiments.experiment import Report
 from netem.experiments.others.heard import Heard, without_end
 from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer
@@ -74,9 +74,9 @@ def computed_seconds(heard: Heard, link: str) -> float:
     """What an answer takes at the stated costs that is decoded at the server, from that server's own counts: passes and
     drafted levels one after the other, and one round trip."""
     profile = find_profile(link)
-    rows_ms = (heard.passes + heard.drafted) * STATED["token_ms"]
-    passes_ms = max(heard.passes * STATED["pass_ms"], rows_ms)
-    return (profile.up.delay_ms + profile.down.delay_ms + passes_ms + heard.drafted * SERVER_LEVEL_MS) / _MS
+    rows_ms = (heard.passes + heard.drafted) * STATED.token_ms
+    passes_ms = max(heard.passes * STATED.pass_ms, rows_ms)
+    return (profile.up.delay_ms + profile.down.delay_ms + passes_ms + heard.drafted * STATED.server_level_ms) / _MS
 
 
 def make_report(
@@ -101,7 +101,8 @@ def make_report(
             "At their own speed nothing is waited for but this machine. The target has 5 million parameters, and a "
             "pass of it takes llama.cpp's kernels much less than ours, whose cost is Python's; with a target whose "
             "passes take long, passes per token decide. Both ends of every system share two cores.",
-            f"At stated costs {IN_WORDS}; a level drafted at the server {SERVER_LEVEL_MS:.2f} ms. Of systems that "
+            f"At stated costs {STATED.in_words}; a level drafted at the server {STATED.server_level_ms:.2f} ms. Of "
+            "systems that "
             "decode at the server this is computed from their own counts of passes and drafted tokens, plus one round "
             "trip; Outrider's is measured in real time over the same link, on a server for each of its systems. "
             f"Of their passes took longer: {late}; above {OVERRUN_LIMIT:.0%} the run is invalid.",
@@ -110,7 +111,7 @@ def make_report(
             *(_outage_in_words(name, lasted, outages) for name in measured.broken for lasted in _lengths(outages)),
         ),
         results={
-            "stated_costs": STATED,
+            "stated_costs": asdict(STATED),
             "overrun_passes": dict(measured.late_passes),
             "links": {link: {"systems": of} for link, of in links.items()},
             "outages": outages,

@@ -17,7 +17,7 @@ from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
-from common.stated_costs import DRAFT_SECONDS, HALF_THE_CORES, SERVER_ARGUMENTS
+from common.stated_costs import HALF_THE_CORES, STATED
 from netem.experiments.others.completions import CompletionServer, client_of
 from netem.experiments.others.heard import Heard, OtherSystem
 from netem.experiments.others.other_servers import LlamaDraft, generate_command, llama_command, running_server
@@ -115,7 +115,7 @@ async def running_servers(models: ComparedModels, most_drafted: int) -> AsyncIte
     async with AsyncExitStack() as stack:
         own = await stack.enter_async_context(running("outriderd", "serve", *ours))
         stated = {
-            name: await stack.enter_async_context(running("outriderd", "serve", *ours, *SERVER_ARGUMENTS))
+            name: await stack.enter_async_context(running("outriderd", "serve", *ours, *STATED.server_arguments))
             for name in OURS
         }
         others = {
@@ -147,7 +147,7 @@ async def linked_systems(
             choice = DraftChoice(draft, threads=HALF_THE_CORES)
             ours = await stack.enter_async_context(client_for(Access(address), choice, cache, no_bar))
             drafter = None if draft is None else ours.load_drafter()
-            pace = DRAFT_SECONDS if stated else 0.0
+            pace = STATED.draft_seconds if stated else 0.0
             shared = await stack.enter_async_context(ours.share_connection())
             linked[name] = LinkedSystem(OutriderSystem(ours, shared, drafter, system, pace), link)
         yield linked

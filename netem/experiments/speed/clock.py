@@ -18,7 +18,7 @@ from client.demo.comparison import rotations
 from client.stats import combined, per
 from common.counted import counted
 from common.protocol.errors import MisuseError, OutriderError
-from common.stated_costs import DRAFT_SECONDS, IN_WORDS, OVERRUN_LIMIT, overrun_share
+from common.stated_costs import OVERRUN_LIMIT, STATED, StatedCosts, overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.speed.costs import OVERHEADS, VIRTUAL_COSTS
@@ -35,9 +35,8 @@ from netem.experiments.speed.testbed import Testbed, models, open_testbed
 from netem.links.calibrating.calibrate import calibrate
 from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
-from netem.virtual.server import PACE
+from netem.virtual.server import pace_of
 from server.engine import Engine
-from server.options import Pace
 
 HEADINGS = (
     "link",
@@ -71,14 +70,8 @@ class ClockSetting:
     prompts: int = 4
 
     @property
-    def pace(self) -> Pace:
-        """The server's costs."""
-        return Pace(self.slower * PACE.per_pass, self.slower * PACE.per_token, self.slower * PACE.per_level)
-
-    @property
-    def level_seconds(self) -> float:
-        """The cost of a level that the client drafts."""
-        return self.slower * DRAFT_SECONDS
+    def costs(self) -> StatedCosts:
+        return STATED.times(self.slower)
 
 
 _ALL = (CLOUD_DECODING, LOCKSTEP_MOA, EAGER, AUTO)
@@ -162,8 +155,10 @@ async def _compare_setting(
     async with AsyncExitStack() as stack:
         running_systems: dict[str, RealSystem] = {}
         for system in setting.systems:
-            costs = setting.pace, setting.level_seconds
-            opened = start_system(target, drafts, setting.link, system, setting.clients, *costs)
+            costs = setting.costs
+            opened = start_system(
+                target, drafts, setting.link, system, setting.clients, pace_of(costs), costs.draft_seconds
+            )
             running_systems[system.name] = await stack.enter_async_context(opened)
             await running_systems[system.name].warm_up(prompts[0])
         # Systems take turns, so that other load on the machine affects all of them.
@@ -193,7 +188,7 @@ def play_virtually(
 
     Raises OutriderError where an answer is incomplete or its drafter failed, as in real time.
     """
-    profile, options = find_profile(setting.link), system.options(tokens, setting.level_seconds)
+    profile, options = find_profile(setting.link), system.options(tokens, setting.costs.draft_seconds)
 
     async def client(engine: Engine, draw: int, index: int) -> list[TimedAnswer]:
         asker = Asker(testbed, engine, system, options)
@@ -203,7 +198,7 @@ def play_virtually(
         ]
 
     async def main(draw: int) -> Run:
-        async with testbed.server.serve(pace=setting.pace) as engine:
+        async with testbed.server.serve(pace=pace_of(setting.costs)) as engine:
             played = await asyncio.gather(*(client(engine, draw, index) for index in range(setting.clients)))
             return Run([timed for answers in played for timed in answers], engine.counters)
 
@@ -226,9 +221,9 @@ def make_report(
             f"Held-out prompts for code, at most {workload.tokens} tokens each, greedy: {_prompts(workload)}; systems "
             "in turn in real time, on the virtual clock as many draws of the link. Speeds are means over repetitions. "
             "No server shares prefixes, so that a prompt costs the same whatever was asked before.",
-            f"Costs are times {IN_WORDS}, on the server {PACE.per_level * 1000:.2f} ms, with what Python does between "
-            f"two passes or levels; on the virtual clock {OVERHEADS}, whatever the factor. Late: took longer on this "
-            f"machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
+            f"Costs are times {STATED.in_words}, on the server {STATED.server_level_ms:.2f} ms, with what Python does "
+            f"between two passes or levels; on the virtual clock {OVERHEADS}, whatever the factor. Late: took longer "
+            f"on this machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
             "Real time: TCP over two TUN devices in two network namespaces, with loss; the links as measured are in "
             "results.json.",
         ),

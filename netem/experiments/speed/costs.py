@@ -1,15 +1,23 @@
 """The stated costs of all runs on the virtual clock, as data and as a remark. Nothing else may live here."""
 
-from common.stated_costs import IN_WORDS, SERVER_LEVEL_MS, STATED
+from dataclasses import asdict
+
+from common.stated_costs import STATED, StatedCosts
 from netem.virtual.clock import WAKE_S
 from netem.virtual.stream import HANDLING_S
 
-VIRTUAL_COSTS = {
-    **STATED,
-    "server_level_ms": SERVER_LEVEL_MS,
-    "message_ms": 1000 * HANDLING_S,
-    "wake_ms": 1000 * WAKE_S,
-}
+
+def virtual_costs(costs: StatedCosts) -> dict[str, float]:
+    """In milliseconds, by name."""
+    return {
+        **asdict(costs),
+        "server_level_ms": costs.server_level_ms,
+        "message_ms": 1000 * HANDLING_S,
+        "wake_ms": 1000 * WAKE_S,
+    }
+
+
+VIRTUAL_COSTS = virtual_costs(STATED)
 
 OVERHEADS = (
     f"a message takes {1000 * HANDLING_S:g} ms at both ends together, beside the link, and passes and levels end "
@@ -17,6 +25,7 @@ OVERHEADS = (
 )
 
 VIRTUAL_CLOCK = (
-    f"Virtual clock: the real engine, drafts and target; time is what links and stated costs make it: {IN_WORDS}, one "
-    f"on the server {SERVER_LEVEL_MS:.2f} ms, beside the pass where the policy is assist or auto; {OVERHEADS}."
+    f"Virtual clock: the real engine, drafts and target; time is what links and stated costs make it: "
+    f"{STATED.in_words}, one on the server {STATED.server_level_ms:.2f} ms, beside the pass where the policy is assist "
+    f"or auto; {OVERHEADS}."
 )

@@ -23,7 +23,7 @@ from common.drafters.best_first import Expansion
 from common.drafters.ranking import DRAWN_FROM, SHARPENED
 from common.models.checkpoint import load_causal_lm
 from common.protocol.sampling import LIKELIEST, Sampling
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_drafts, find_model_paths
 from netem.experiments.one_device.intervals import Bootstrap, Estimate, Spent
@@ -46,7 +46,7 @@ CHAINS = (1, 2, 3, 4, 5, 7)
 RULES = {"greedy": LIKELIEST, "speculative": Sampling(temperature=1.0)}
 """The rules that are compared, and what each samples with."""
 
-COST_OF_A_LEVEL = DRAFT_SECONDS / PACE.per_pass
+COST_OF_A_LEVEL = STATED.draft_seconds / PACE.per_pass
 """c in the formula: a drafted token's time as a share of a pass."""
 
 HEADINGS = (
@@ -153,7 +153,9 @@ def _answers(testbed: Testbed, chain: int, rule: str, new_tokens: int, seed: int
             for category, prompts in testbed.prompts.items():
                 for tokens in prompts:
                     sampling = replace(RULES[rule], seed=seed + sum(tokens))
-                    options = AnswerOptions(system.policy, new_tokens, rule, system.idle, DRAFT_SECONDS, sampling)
+                    options = AnswerOptions(
+                        system.policy, new_tokens, rule, system.idle, STATED.draft_seconds, sampling
+                    )
                     asker = Asker(testbed, engine, system, options)
                     answers.setdefault(category, []).append(await asker.ask_timed(find_profile(_NO_LINK), tokens))
             return answers

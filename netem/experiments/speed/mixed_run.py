@@ -14,7 +14,7 @@ from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, STREAM, Policy
 from common.protocol.sampling import Sampling
 from common.protocol.terms import Terms
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.law.tables import END, VOCABULARY, TableDrafter, Tables, TableTarget, make_tables
 from netem.experiments.speed.runs import Run, TimedAnswer, quantile
 from netem.experiments.table_runs import ask, serving
@@ -117,7 +117,7 @@ async def _run(tables: Tables, pace: Pace, load: MixedLoad, policy: Policy, draw
         answers: list[TimedAnswer] = []
         while not over.is_set():
             sampling = Sampling(temperature=1.0, seed=len(answers))
-            options = AnswerOptions(policy, load.answer_tokens, "speculative", "eager", DRAFT_SECONDS, sampling)
+            options = AnswerOptions(policy, load.answer_tokens, "speculative", "eager", STATED.draft_seconds, sampling)
             answers.append(await ask_timed(engine, draws.randrange(*_CHAT_PROMPT), options))
         return answers
 

@@ -15,7 +15,7 @@ from client.demo.asking import ignore_tokens
 from client.demo.comparison import is_identical
 from client.stats import Stats, combined, per
 from common.protocol.errors import OutriderError
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.experiment import Advance
 from netem.experiments.speed.systems import System
 from netem.experiments.speed.testbed import Testbed
@@ -23,7 +23,9 @@ from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
 from netem.virtual.client import ask
 from netem.virtual.clock import run_virtually
+from netem.virtual.server import PACE
 from server.engine import Engine
+from server.options import Pace
 from server.sessions.counters import Counters
 
 CODE = "code"
@@ -141,14 +143,15 @@ def run_alone(
     system: System,
     prompts: Sequence[Sequence[int]],
     new_tokens: int,
-    level_seconds: float = DRAFT_SECONDS,
+    level_seconds: float = STATED.draft_seconds,
+    pace: Pace = PACE,
 ) -> Run:
-    """One client, whose drafted levels take `level_seconds`, sends one prompt after the other. Each prompt has a time
-    and a seed of the link of its own, so that every system meets the same link."""
+    """One client, whose drafted levels take `level_seconds`, sends one prompt after the other to a server that keeps
+    to `pace`. Each prompt has a time and a seed of the link of its own, so that every system meets the same link."""
 
     async def main() -> Run:
         clock = asyncio.get_running_loop().time
-        async with testbed.server.serve() as engine:
+        async with testbed.server.serve(pace) as engine:
             asker, answers = Asker(testbed, engine, system, system.options(new_tokens, level_seconds)), []
             for number, tokens in enumerate(prompts):
                 await asyncio.sleep(number * _APART_S - clock())

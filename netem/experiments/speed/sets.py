@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from client.stats import per
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.model import Costs, coverage_of, predict
@@ -87,8 +87,8 @@ def with_first_token(run: Run, speed: float) -> float:
 
 
 def costs_of(system: System, profile: LinkProfile) -> Costs:
-    up, down = (travel(way, system.policy.levels_together * DRAFT_SECONDS) for way in both_ways(profile))
-    return Costs(up, down, PACE.per_pass, DRAFT_SECONDS, PACE.per_level if system is AUTO else None)
+    up, down = (travel(way, system.policy.levels_together * STATED.draft_seconds) for way in both_ways(profile))
+    return Costs(up, down, PACE.per_pass, STATED.draft_seconds, PACE.per_level if system is AUTO else None)
 
 
 def travel(way: Way, interval_s: float) -> float:

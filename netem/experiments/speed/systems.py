@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, LOCKSTEP, LONG_LOCKSTEP, STREAM, Policy
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.virtual.client import DraftSetup
 
 MOA, EAGLE, INDEPENDENT = DraftSetup("moa"), DraftSetup("eagle"), DraftSetup("independent")
@@ -22,7 +22,7 @@ class System:
     draft: DraftSetup | None = None
     beside: tuple[DraftSetup, ...] = ()
 
-    def options(self, new_tokens: int, level_seconds: float = DRAFT_SECONDS) -> AnswerOptions:
+    def options(self, new_tokens: int, level_seconds: float = STATED.draft_seconds) -> AnswerOptions:
         """For an answer of at most `new_tokens`; each level drafted by the client takes `level_seconds`."""
         return AnswerOptions(self.policy, new_tokens, idle=self.idle, pace=level_seconds)
 

@@ -18,7 +18,7 @@ from client.text import chat_tokens
 from common.drafters.drafter import Drafter
 from common.drafters.lookup import LookupDrafter
 from common.protocol.errors import OutriderError
-from common.stated_costs import DRAFT_SECONDS, SERVER_LEVEL_MS, STATED
+from common.stated_costs import STATED
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.references import ReferenceQuestion, make_reference_questions
 from netem.experiments.torture.answer_record import FaultRecord
@@ -51,8 +51,8 @@ _ONE_IN_MODELLED = 4
 _SLOWER = 8
 """The factor on the stated costs, so that most interruptions happen in mid-answer, and in a pass."""
 
-COSTS = Pace(_SLOWER * STATED["pass_ms"] / 1000, per_level=_SLOWER * SERVER_LEVEL_MS / 1000)
-LEVEL_SECONDS = _SLOWER * DRAFT_SECONDS
+COSTS = Pace(_SLOWER * STATED.pass_ms / 1000, per_level=_SLOWER * STATED.server_level_ms / 1000)
+LEVEL_SECONDS = _SLOWER * STATED.draft_seconds
 
 _PATIENT = OfflineOptions(limit_tokens=MAX_NEW_TOKENS, wait_s=3600.0)
 

@@ -15,6 +15,7 @@ from client.demo.comparison import compare
 from client.demo.systems_under_test import SYSTEMS
 from client.demo.virtual import VirtualRun
 from client.errors import DemoError
+from common.stated_costs import STATED
 from tests.client.demo.answers import answer, counted
 
 LATE = 30  # of 100 passes
@@ -42,7 +43,7 @@ def run_demo(monkeypatch, tmp_path):
 
     def run(tokens_of_outrider, *, as_json, virtual_tokens=(1, 2)):
         @asynccontextmanager
-        async def systems_under_test(family, profile, systems, download, advance):
+        async def systems_under_test(family, profile, costs, systems, download, advance):
             advance("server of cloud", 0.0)
             yield {name: FakeSystem(tokens_of_outrider if name == "outrider" else (1, 2)) for name in systems}
 
@@ -53,7 +54,7 @@ def run_demo(monkeypatch, tmp_path):
 
         monkeypatch.setattr(command, "systems_under_test", systems_under_test)
         monkeypatch.setattr(command, "compare_virtually", compare_virtually)
-        asyncio.run(command.demo(command.DemoOptions(1, 8, "4g", 0, tmp_path), as_json=as_json))
+        asyncio.run(command.demo(command.DemoOptions(1, 8, "4g", 0, 4.0, tmp_path), as_json=as_json))
 
     return run
 
@@ -96,7 +97,7 @@ def test_the_table_is_whole_in_80_columns():
         {name: [replace(answer(), stats=slow)] for name in SYSTEMS}, {name: counted(overrun=100) for name in SYSTEMS}
     )
     console = Console(width=80, file=io.StringIO())
-    shown = command.Shown(comparison, comparison, identical=True, stated_costs={})
+    shown = command.Shown(comparison, comparison, identical=True, costs=STATED.times(4), virtual_costs={})
     console.print(command.result_table(shown, "3 of the demo's prompts over satellite"))
     text = console.file.getvalue()
     assert "…" not in text
@@ -104,4 +105,4 @@ def test_the_table_is_whole_in_80_columns():
     (index,) = [index for index, line in enumerate(lines) if line.strip().startswith("system")]
     assert lines[index - 1].strip() == "real time here:"
     assert " ".join(lines[index].split()) == "system tokens/s speed first token kB up kB down tokens/s late"
-    assert all(word in text for word in ("12345 ms", "1.00x", "100%"))
+    assert all(word in text for word in ("12345 ms", "1.00x", "100%", "120 ms", "0.4 ms", "20 ms", "6.7 ms"))

@@ -6,6 +6,7 @@ from client.answering import AnswerOptions
 from client.demo.family import find_family
 from client.demo.systems_under_test import systems_under_test
 from client.drafting.policies import CLOUD
+from common.stated_costs import STATED
 from netem.experiments.quiet import no_bar
 
 PROMPT = "Write a function that adds two numbers. " * 12  # more than a prefix cache takes at least
@@ -15,7 +16,7 @@ PROMPT = "Write a function that adds two numbers. " * 12  # more than a prefix c
 async def test_a_prompt_that_was_asked_before_costs_the_same_again():
     compared, steps = {"cloud": AnswerOptions(CLOUD, 4)}, []
     async with systems_under_test(
-        find_family(None), "lan", compared, no_bar, lambda *step: steps.append(step)
+        find_family(None), "lan", STATED, compared, no_bar, lambda *step: steps.append(step)
     ) as opened:
         system = opened["cloud"]
         answers = [await system.ask(PROMPT) for _ in range(2)]

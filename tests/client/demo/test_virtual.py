@@ -13,7 +13,8 @@ LAB = """\
 import sys
 told = dict(zip(sys.argv[3::2], sys.argv[4::2]))
 assert sys.argv[1:3] == ["demo", "satellite"], sys.argv
-assert told["--prompts"] == "2" and told["--seed"] == "5" and "--models" not in told, told
+assert [told[each] for each in ("--prompts", "--seed", "--cost-factor")] == ["2", "5", "4"], told
+assert "--models" not in told, told
 open(told["--out"], "w").write({written!r})
 """
 
@@ -33,7 +34,7 @@ def written() -> dict:
 
 async def test_the_lab_s_answers_are_read_as_they_are(lab):
     lab(LAB.format(written=json.dumps(written())))
-    run = await compare_virtually(None, "satellite", 2, 16, 5)
+    run = await compare_virtually(None, "satellite", 2, 16, 5, 4.0)
     assert run.answers == {"cloud": [answer((7, 8))]}
     assert run.counters == {"cloud": counted()}
     assert run.stated_costs == {"pass_ms": 30.0}
@@ -43,10 +44,10 @@ async def test_the_lab_s_answers_are_read_as_they_are(lab):
 async def test_a_lab_of_another_version_is_one_sentence(lab, said):
     lab(LAB.format(written=said))
     with pytest.raises(DemoError, match="install one version"):
-        await compare_virtually(None, "satellite", 2, 16, 5)
+        await compare_virtually(None, "satellite", 2, 16, 5, 4.0)
 
 
 async def test_a_lab_that_fails_is_told_in_its_own_words(lab):
     lab("import sys; sys.exit('outrider-lab: there is no link satelite')")
     with pytest.raises(DemoError, match=r"^outrider-lab failed: there is no link satelite$"):
-        await compare_virtually(None, "satellite", 2, 16, 5)
+        await compare_virtually(None, "satellite", 2, 16, 5, 4.0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.stated_costs import SERVER_LEVEL_MS, STATED
+from common.stated_costs import STATED
 from netem.experiments.others.heard import Heard
 from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer
 from netem.experiments.others.report import Measured, computed_seconds, make_report
@@ -58,9 +58,9 @@ def test_a_system_at_the_server_is_charged_for_its_passes_levels_and_one_round_t
     free = computed_seconds(heard(), "4g")
     assert free == pytest.approx(0.042)
     one = computed_seconds(heard(passes=1, drafted=3), "4g") - free
-    assert 1000 * one == pytest.approx(STATED["pass_ms"] + 3 * SERVER_LEVEL_MS)
+    assert 1000 * one == pytest.approx(STATED.pass_ms + 3 * STATED.server_level_ms)
     wide = computed_seconds(heard(passes=1, drafted=399), "4g") - free
-    assert 1000 * wide == pytest.approx(400 * STATED["token_ms"] + 399 * SERVER_LEVEL_MS)
+    assert 1000 * wide == pytest.approx(400 * STATED.token_ms + 399 * STATED.server_level_ms)
     first = replace(MEASURED, stated={"4g": {CLOUD: SLOW[:1]}})
     of = report(first).results["links"]["4g"]["systems"][LLAMA_DRAFTED]
     assert of["stated_tokens_per_second"] == pytest.approx(3 / computed_seconds(FAST[0], "4g")), "of the same prompts"

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from common.protocol.errors import MisuseError, OutriderError
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.experiment import Request
 from netem.experiments.speed import clock
 from netem.experiments.speed.clock import ClockComparison, ClockSetting, ClockWorkload, play_virtually
 from netem.experiments.speed.runs import Asker, TimedAnswer
 from netem.experiments.speed.systems import CLOUD_DECODING, EAGER
 from netem.experiments.speed.testbed import open_testbed
-from netem.virtual.server import PACE
+from netem.virtual.server import PACE, pace_of
 from tests.client.demo.answers import answer, counted
 
 ONCE = ClockSetting("4g", clients=1, slower=1, systems=(CLOUD_DECODING,), repetitions=1)
@@ -28,10 +28,11 @@ def testbed():
 
 def test_both_sides_costs_are_as_many_times_as_high():
     slower = replace(ONCE, slower=4)
-    assert slower.pace.cost(1) == pytest.approx(4 * PACE.cost(1))
-    assert slower.pace.cost(4000) == pytest.approx(4 * PACE.cost(4000))
-    assert slower.pace.per_level == pytest.approx(4 * PACE.per_level)
-    assert slower.level_seconds == pytest.approx(4 * DRAFT_SECONDS)
+    pace = pace_of(slower.costs)
+    assert pace.cost(1) == pytest.approx(4 * PACE.cost(1))
+    assert pace.cost(4000) == pytest.approx(4 * PACE.cost(4000))
+    assert pace.per_level == pytest.approx(4 * PACE.per_level)
+    assert slower.costs.draft_seconds == pytest.approx(4 * STATED.draft_seconds)
 
 
 def test_costs_slow_a_run_down_and_links_stay_as_they_are(testbed):
@@ -55,7 +56,7 @@ def test_as_many_clients_ask_every_prompt_each_beginning_with_another(testbed, m
     monkeypatch.setattr(Asker, "ask_timed", noted)
     two = ClockSetting("4g", clients=2, slower=4, systems=(EAGER,), repetitions=3)
     assert play_virtually(testbed, two, EAGER, [[1], [2]], TOKENS) == pytest.approx(4.0)
-    assert {options for *_, options in asked} == {EAGER.options(TOKENS, 4 * DRAFT_SECONDS)}
+    assert {options for *_, options in asked} == {EAGER.options(TOKENS, 4 * STATED.draft_seconds)}
     by_seed = {seed: tokens for seed, tokens, _ in asked}
     assert len(by_seed) == len(asked) == 3 * 2 * 2, "draws, clients, prompts, each on a link of its own"
     assert [by_seed[index * 1000 + number * 1000_000] for index in (0, 1) for number in (0, 1)] == [

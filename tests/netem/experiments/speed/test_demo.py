@@ -7,6 +7,7 @@ import pytest
 from client.demo.comparison import compare, is_identical
 from client.demo.systems_under_test import SYSTEMS
 from client.demo.virtual import read_run
+from common.stated_costs import STATED
 from netem.experiments.speed.demo import compare_virtually
 from netem.links.profiles import find_profile
 from tests.netem.experiments.one_device.folder import make_folder
@@ -18,7 +19,7 @@ def models(tmp_path_factory):
 
 
 def test_every_system_answers_alike_and_the_figures_come_again(models, tmp_path):
-    told = [compare_virtually(models, find_profile("4g"), 2, 8, 0) for _ in range(2)]
+    told = [compare_virtually(models, find_profile("4g"), 2, 8, 0, STATED.times(4)) for _ in range(2)]
     assert json.dumps(told[0]) == json.dumps(told[1])
     (tmp_path / "out").write_text(json.dumps(told[0]))
     run = read_run(tmp_path / "out")
@@ -28,3 +29,5 @@ def test_every_system_answers_alike_and_the_figures_come_again(models, tmp_path)
     comparison = compare(run.answers, run.counters)
     assert comparison.overruns == []
     assert run.answers["outrider"][0].stats.draft == "moa"
+    assert run.stated_costs["pass_ms"] == 120
+    assert all(answer.stats.seconds > answer.stats.passes * 0.120 for answer in run.answers["cloud"])

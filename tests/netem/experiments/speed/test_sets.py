@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.stated_costs import DRAFT_SECONDS
+from common.stated_costs import STATED
 from netem.experiments.speed.runs import Run, TimedAnswer
 from netem.experiments.speed.sets import costs_of, rounds_coverage, travel
 from netem.experiments.speed.systems import AUTO, EAGER
@@ -59,5 +59,9 @@ def test_answers_without_a_round_have_no_coverage():
 def test_only_auto_drafts_on_the_server():
     for system, server_level_s in ((EAGER, None), (AUTO, PACE.per_level)):
         costs = costs_of(system, UNEVEN)
-        assert (costs.pass_s, costs.level_s, costs.server_level_s) == (PACE.per_pass, DRAFT_SECONDS, server_level_s)
+        assert (costs.pass_s, costs.level_s, costs.server_level_s) == (
+            PACE.per_pass,
+            STATED.draft_seconds,
+            server_level_s,
+        )
         assert (costs.up_s, costs.down_s) == (pytest.approx(0.021), pytest.approx(0.051))

@@ -2,16 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import cast
 from weakref import WeakValueDictionary
 
 import pytest
 
 from common.address import Address
-from common.protocol.constraint import Constrain, no_constraints
+from common.protocol.constraint import Constrain
 from common.protocol.errors import PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -24,20 +23,11 @@ from common.protocol.messages import (
     Opened,
     Settings,
 )
-from common.protocol.terms import Terms
-from common.rpc.description import ServerDescription
-from server.constraint_compiler import Compile, ConstraintCompiler
-from server.engine import Engine
-from server.models.bundles import BundleStore
-from server.options import Pace
 from server.refusal import RefusalReason
 from server.security.tokens import NOBODY
-from server.servicer import ReplicaStatus, Servicer
+from server.servicer import ReplicaStatus
 from server.sessions.quotas import Allowance, Quotas
-from server.sessions.sessions import ServingLimits, Sessions
-from tests.server.fake_target import VOCAB, FakeTarget
-
-PEER = "ipv4:127.0.0.1:5"
+from tests.server.servicers import PEER, few, heard, make_servicer, opening, refusals
 
 
 async def silence() -> AsyncGenerator[FromClient]:
@@ -48,23 +38,6 @@ async def silence() -> AsyncGenerator[FromClient]:
 async def nothing() -> AsyncGenerator[FromClient]:
     return
     yield
-
-
-@dataclass
-class FakeServed:
-    engine: Engine
-    description: ServerDescription
-
-
-def make_servicer(
-    standing: Callable[[], ReplicaStatus] = ReplicaStatus,
-    constrain: Constrain = no_constraints,
-    quotas: Quotas = Quotas({}),  # noqa: B008
-) -> Servicer:
-    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "", constrain)
-    engine = Engine(Sessions(terms, ServingLimits(4, 64, 60.0), 500, quotas), FakeTarget(), Pace())
-    description = ServerDescription(1, "0", "model", "f", VOCAB, 400, 64, (), (), (), ())
-    return Servicer([FakeServed(engine, description)], BundleStore(()), first_frame_seconds=0.01, standing=standing)
 
 
 async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
@@ -78,7 +51,7 @@ async def test_a_stream_that_has_begun_may_stay_silent() -> None:
     servicer = make_servicer()
     servicer._first_frame_seconds = 0.0
     async with servicer.generate(opening(None), (), PEER) as stream:
-        assert isinstance(await anext(aiter(stream)), Opened)
+        assert isinstance(await anext(heard(stream)), Opened)
         for _ in range(20):  # in which a time that is up would be noticed
             await asyncio.sleep(0)
         assert not stream.ended
@@ -109,11 +82,6 @@ class Refusing:
             raise PeerError("it cannot be compiled", FailureCode.INVALID)
 
 
-async def opening(constraint: Constraint | None, session: str = "a session's name") -> AsyncGenerator[FromClient]:
-    yield Open(PROTOCOL_VERSION, "f", session, 0, (1, 2), 2, Settings(5, constraint=constraint))
-    await asyncio.Event().wait()
-
-
 @pytest.mark.parametrize(
     ("constraint", "message", "compiled"),
     [
@@ -126,15 +94,10 @@ async def test_constraints_are_compiled_beside_the_passes_and_only_what_may_be(
 ) -> None:
     refusing = Refusing()
     async with make_servicer(constrain=refusing).generate(opening(constraint), (), PEER) as stream:
-        (failed,) = [each async for each in stream]
+        (failed,) = [each async for each in heard(stream)]
     assert isinstance(failed, Failed)
     assert (failed.message, len(refusing.threads)) == (message, compiled)
     assert threading.main_thread() not in refusing.threads
-
-
-def few(requests: int) -> Quotas:
-    """Of clients without a token."""
-    return Quotas({NOBODY: Allowance(requests_per_minute=requests)})
 
 
 async def test_constraints_that_cannot_be_compiled_use_the_quota_up_and_then_nothing_is_compiled() -> None:
@@ -142,7 +105,7 @@ async def test_constraints_that_cannot_be_compiled_use_the_quota_up_and_then_not
     servicer, told = make_servicer(constrain=refusing, quotas=few(3)), list[str]()
     for _ in range(6):
         async with servicer.generate(opening(Constraint("regex", "(")), (), PEER) as stream:
-            (failed,) = [each async for each in stream]
+            (failed,) = [each async for each in heard(stream)]
         assert isinstance(failed, Failed)
         told.append(failed.code)
     assert told == [FailureCode.INVALID] * 3 + [FailureCode.QUOTA] * 3
@@ -161,9 +124,9 @@ async def test_an_answer_goes_on_where_the_quota_is_used_up() -> None:
     servicer = make_servicer(constrain=constrain, quotas=few(1))
     for _ in range(2):
         async with servicer.generate(opening(Constraint("regex", "a")), (), PEER) as stream:
-            assert isinstance(await anext(aiter(stream)), Opened)
+            assert isinstance(await anext(heard(stream)), Opened)
     async with servicer.generate(opening(Constraint("regex", "b"), "another session's"), (), PEER) as stream:
-        (failed,) = [each async for each in stream]
+        (failed,) = [each async for each in heard(stream)]
     assert isinstance(failed, Failed)
     assert failed.code is FailureCode.QUOTA
     assert [each.text for each in compiled] == ["a", "a"]
@@ -185,18 +148,6 @@ class Compiling:
             raise PeerError("it is gone", FailureCode.INVALID)
 
 
-async def refusals(servicer: Servicer, session: str, times: int) -> list[str]:
-    """The codes with which so many Opens fail, each with a constraint of its own."""
-    told = list[str]()
-    for number in range(times):
-        opened = opening(Constraint("regex", "a" * (number + 1)), session)
-        async with servicer.generate(opened, (), PEER) as stream:
-            (failed,) = [each async for each in stream]
-        assert isinstance(failed, Failed)
-        told.append(failed.code)
-    return told
-
-
 async def test_nothing_is_compiled_for_a_request_that_is_invalid_anyway() -> None:
     compiling = Compiling()
     servicer = make_servicer(constrain=compiling, quotas=few(1))
@@ -216,7 +167,7 @@ async def test_nothing_is_compiled_for_a_request_without_room() -> None:
     compiling = Compiling()
     servicer = make_servicer(constrain=compiling, quotas=Quotas({NOBODY: Allowance(max_sessions=1)}))
     async with servicer.generate(opening(None), (), PEER) as stream:
-        assert isinstance(await anext(aiter(stream)), Opened)
+        assert isinstance(await anext(heard(stream)), Opened)
         assert await refusals(servicer, "another session's", 3) == [FailureCode.QUOTA] * 3
     assert compiling.compiled == []
     assert servicer._default.engine.counters.refused == {RefusalReason.QUOTA_SESSIONS: 3}
@@ -237,68 +188,11 @@ async def test_requests_at_the_same_time_use_the_quota_up_before_more_is_compile
     async def first_message(number: int) -> str:
         opened = opening(Constraint("regex", "a" * number), f"the session number {number}")
         async with servicer.generate(opened, (), PEER) as stream:
-            return type(await anext(aiter(stream))).__name__
+            return type(await anext(heard(stream))).__name__
 
     told = await asyncio.gather(*map(first_message, range(1, 7)))
     assert sorted(told) == ["Failed"] * 4 + ["Opened"] * 2
     assert len(compiling.compiled) == 2
-
-
-class Turns(ConstraintCompiler):
-    """Counts who has asked for a turn: the one that has it, and those that wait behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-
-    def turn_of(self, caller: str) -> AbstractAsyncContextManager[Compile]:
-        self.asked += 1
-        return super().turn_of(caller)
-
-    async def until_asked(self, times: int) -> None:
-        while self.asked < times:
-            await asyncio.sleep(0.001)
-
-
-@pytest.fixture
-def busy() -> Iterator[tuple[Servicer, Turns, threading.Event]]:
-    """A server of two requests a minute, whose constraints are compiled once the event is set."""
-    goes_on, turns = threading.Event(), Turns()
-
-    def constrain(constraint: Constraint | None) -> None:
-        if constraint is not None and threading.current_thread() is not threading.main_thread():
-            assert goes_on.wait(30)
-
-    servicer = make_servicer(constrain=constrain, quotas=few(2))
-    servicer._compiler = turns
-    yield servicer, turns, goes_on
-    goes_on.set()
-
-
-async def test_a_client_that_goes_away_before_its_constraint_is_compiled_has_asked_for_nothing(
-    busy: tuple[Servicer, Turns, threading.Event],
-) -> None:
-    servicer, turns, goes_on = busy
-    a = Constraint("regex", "a")
-    async with servicer.generate(opening(a, "the first session"), (), PEER) as first:
-        await turns.until_asked(1)
-        async with servicer.generate(opening(a, "the second session"), (), PEER):
-            await turns.until_asked(2)
-        goes_on.set()
-        assert isinstance(await anext(aiter(first)), Opened)
-    async with servicer.generate(opening(a, "the third session"), (), PEER) as third:
-        assert isinstance(await anext(aiter(third)), Opened)
-
-
-async def test_what_is_refused_anyway_is_refused_while_another_constraint_is_compiled(
-    busy: tuple[Servicer, Turns, threading.Event],
-) -> None:
-    servicer, turns, _ = busy
-    async with servicer.generate(opening(Constraint("regex", "a"), "the first session"), (), PEER):
-        await turns.until_asked(1)
-        async with asyncio.timeout(10):
-            assert await refusals(servicer, "short", 1) == [FailureCode.INVALID]
-    assert turns.asked == 1
 
 
 EXTENDED = Extend(1, 2, (3,), Settings(5, constraint=Constraint("regex", "b")))
@@ -325,7 +219,7 @@ async def test_nothing_is_compiled_for_what_begins_no_turn(more: FromClient, is_
 
     async with make_servicer(constrain=compiling).generate(says_more(), (), PEER) as stream:
         if is_refused:
-            *_, failed = [each async for each in stream]
+            *_, failed = [each async for each in heard(stream)]
             assert isinstance(failed, Failed)
         else:
             await is_read.wait()
@@ -366,5 +260,5 @@ async def test_what_is_compiled_is_there_until_its_session_has_it() -> None:
 
     servicer = make_servicer(constrain=cast(Constrain, constrain))
     async with servicer.generate(opening(Constraint("regex", "a")), (), PEER) as stream:
-        assert isinstance(await anext(aiter(stream)), Opened)
+        assert isinstance(await anext(heard(stream)), Opened)
     assert in_passes_thread == [False]

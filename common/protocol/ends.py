@@ -46,8 +46,11 @@ def cut(
             return index, FinishReason.LENGTH
         if token in ends.end_tokens:
             return index + 1, FinishReason.END
-        if stop and _completes(stop, sequence, begin, fresh[: index + 1], ends.detokenise):
-            return index + 1, FinishReason.END
+        if stop:
+            # No more than may hold a stop string: after a restart a whole answer comes again, however long it is.
+            window = fresh[max(0, index + 1 - _window(stop)) : index + 1]
+            if _completes(stop, sequence, begin, window, ends.detokenise):
+                return index + 1, FinishReason.END
     return len(fresh), FinishReason.LENGTH if len(fresh) >= room else None
 
 

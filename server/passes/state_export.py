@@ -32,7 +32,8 @@ class ExportRequest:
 
 
 class StateFedSession(Protocol):
-    """A session to which draft state may be sent. `fed` numbers the claims of all sessions: its last one's."""
+    """A session to which draft state may be sent. `last_state_claim`: the number of its last claim, counted
+    over all sessions."""
 
     session: ServerSession
     sequence: HeldSequence

@@ -57,8 +57,10 @@ class Accounting:
         """An answer begins, or one that was lost goes on, which `is_request` tells apart; `prompt_tokens` new tokens
         came for it. Its client is charged for every token that is computed for it, also for those whose K/V were
         dropped and are computed again."""
-        entry.last_active_s, entry.meter = now, AnswerMeter(now, prompt_tokens)
-        entry.computed.follow(entry.session.tree.tokens[: entry.session.kept])
+        session = entry.session
+        before = session.tree.frontier - session.prompt_length
+        entry.last_active_s, entry.meter = now, AnswerMeter(now, prompt_tokens, before)
+        entry.computed.follow(session.tree.tokens[: session.kept])
         self.counters.prompt_tokens += prompt_tokens
         self.counters.prefix_cache_queries += max(0, entry.to_compute)
         if is_request:
@@ -133,6 +135,8 @@ class Accounting:
         self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
         if reason is FinishReason.CANCELLED:
             self._cut_off(entry, meter)
+        elif meter.before:  # how long it took in all is not known here
+            self.retry_after.answer_cut(seconds, meter.answer_tokens)
         elif meter.tokens:  # otherwise it says nothing of how long an answer usually is
             self.retry_after.answer_ended(seconds, meter.tokens)
         self._on_event(
@@ -152,4 +156,4 @@ class Accounting:
         """Its answer ends before it is whole, if it has one; one without a token says nothing of how long it would have
         been."""
         if meter is not None and meter.tokens:
-            self.retry_after.answer_cut(entry.last_active_s - meter.began, meter.tokens)
+            self.retry_after.answer_cut(entry.last_active_s - meter.began, meter.answer_tokens)

@@ -52,13 +52,19 @@ class AnswerMeter:
 
     began: float  # when the request came
     prompt_tokens: int  # that came with it
+    before: int  # tokens of the answer among them, which another session had committed
     tokens: int = 0
     passes: int = 0
     first_token_seconds: float | None = None
     _last: float | None = None
 
+    @property
+    def answer_tokens(self) -> int:
+        """Of the whole answer so far, whoever committed them."""
+        return self.before + self.tokens
+
     def committed(self, tokens: int, now: float) -> TokensCommitted:
-        is_first = self._last is None
+        is_first = self._last is None and not self.before
         waited = now - (self.began if self._last is None else self._last)
         if is_first:
             self.first_token_seconds = waited

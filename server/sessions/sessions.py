@@ -298,8 +298,9 @@ class Sessions:
     def _send_state(self, export: StateExport[SessionEntry], payload: bytes | None, now: float) -> None:
         entry = export.owner
         if payload is None:
-            entry.state_request = None
-            self._deliver(entry, entry.session.forgo_state(), now)
+            if export.request.state_request == entry.state_request:
+                entry.state_request = None
+                self._deliver(entry, entry.session.forgo_state(), now)
             return
         frame = entry.session.state_frame(export.span, payload, now)
         if frame is not None:

@@ -135,6 +135,26 @@ def test_many_tokens_at_once_end_where_they_do_one_by_one(decode, prompt, answer
     assert cut([*prompt, *answer], len(prompt), fresh, stop, 99, ends) == expected
 
 
+class CountingSlices(list[int]):
+    """How many elements were copied out of it by slices."""
+
+    copied = 0
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        if isinstance(index, slice):
+            self.copied += len(found)
+        return found
+
+
+def test_the_time_for_a_whole_answer_that_comes_again_grows_with_its_length_alone():
+    """Its text has a broken character somewhere, so that no single look is enough."""
+    answer = CountingSlices(b"\xff" + b"and more " * 200)
+    ends = TargetsEnds(frozenset(), lossy)
+    assert cut([], 0, answer, ("never",), 9_999, ends) == (len(answer), None)
+    assert answer.copied < 20 * len(answer)
+
+
 def test_text_without_any_end_is_detokenised_once():
     asked = []
 

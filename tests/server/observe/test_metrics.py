@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from common.address import Address
 from common.protocol.errors import MisuseError
-from common.protocol.messages import FinishReason, Settings
+from common.protocol.messages import PROTOCOL_VERSION, FinishReason, Open, Settings
 from server.events import AnswerFinished, Event, TokensCommitted
 from server.observe.metrics import Metrics, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
@@ -74,6 +74,21 @@ def test_durations_are_those_between_questions_and_commits() -> None:
     (finished,) = [event for event in seen.events if isinstance(event, AnswerFinished)]
     assert (finished.reason, finished.prompt_tokens, finished.tokens) == (FinishReason.LENGTH, 10, 3)
     assert (finished.passes, finished.seconds) == (3, pytest.approx(1.1))
+
+
+def test_the_rest_of_an_answer_that_another_server_began_has_no_first_token() -> None:
+    """And says at least how long such an answer is: whoever asks next is admitted by that."""
+    seen, fake_target, prompt = Observed(), FakeTarget(), prompt_of(2, 10)
+    client = Client(seen.sessions, "s")
+    begun = [*prompt, *decode(prompt, 20)]
+    client.say(Open(PROTOCOL_VERSION, "f", "the session's name", 0, tuple(begun), len(prompt), Settings(22)), now=10.0)
+    for now in (10.5, 10.7):
+        one_pass(seen.sessions, fake_target, now)
+    committed = [event for event in seen.events if isinstance(event, TokensCommitted)]
+    assert [event.is_first for event in committed] == [False, False]
+    assert seen.sessions._accounting.retry_after.answer_tokens == 22
+    assert not seen.sessions._accounting.retry_after._is_measured, "the next whole answer counts in full"
+
 
 
 def test_tokens_and_nodes_are_counted_as_they_are_judged() -> None:

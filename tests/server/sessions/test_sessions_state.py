@@ -145,6 +145,19 @@ def test_state_that_cannot_be_made_leaves_the_answer_alone(sessions: Sessions) -
     assert good.states
 
 
+def test_state_that_could_not_be_made_for_an_older_request_says_nothing_of_the_newer(sessions: Sessions) -> None:
+    fake_target, prompt = FakeTarget(), prompt_of(2, 20)
+    older, newer = Client(sessions, "s", STATE), Client(sessions, "s", replace(STATE, dtype="float16"))
+    older.open(prompt)
+    one_pass(sessions, fake_target)
+    exports = sessions.claim_state()
+    newer.open(prompt)
+    sessions.send_state(exports, [None for _ in exports], 0.0)
+    answer(newer, sessions, fake_target)
+    check_states(newer)
+    assert set(range(20)) <= set(covered(newer, "lsa"))
+
+
 def test_a_session_that_leaves_while_its_state_is_made_is_forgotten(sessions: Sessions) -> None:
     client, fake_target = Client(sessions, "s", STATE), FakeTarget()
     client.open(prompt_of(1, 10))

@@ -61,7 +61,8 @@ class DirectionMeasured:
 class Calibration:
     """The measurements of a link without its outages.
 
-    congestion: the TCP congestion control behind tcp_goodput. late_packets: packets delivered over 1 ms too late.
+    congestion: the TCP congestion control behind tcp_goodput. late_packets: packets delivered over 1 ms
+    later than was computed when they were read.
     """
 
     profile: str

@@ -90,7 +90,6 @@ def test_the_rest_of_an_answer_that_another_server_began_has_no_first_token() ->
     assert not seen.sessions._accounting.retry_after._is_measured, "the next whole answer counts in full"
 
 
-
 def test_tokens_and_nodes_are_counted_as_they_are_judged() -> None:
     seen, fake_target = Observed(), FakeTarget()
     client, prompt = Client(seen.sessions, "s"), prompt_of(1, 30)

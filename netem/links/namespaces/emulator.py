@@ -130,8 +130,8 @@ def main() -> None:
     socket.send_fds(parent, [EmulatorReply().to_line()], [near, far])
     os.close(near)
     os.close(far)
-    # Without the privilege the emulation is less precise; the counters of late packets show by how much, but for the time
-    # in which packets wait to be read, which nothing tells.
+    # Without the privilege the emulation is less precise; the counters of late packets show by how much, but for the
+    # time in which packets wait to be read, which nothing tells.
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     # Nothing here makes reference cycles, and a collection would delay packets.

@@ -6,7 +6,8 @@ that a misspelt name is reported at once.
 
 import errno
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ under other names."""
 _PICKLED = ("pytorch_model*.bin", "*.bin", "*.pt", "*.pth", "*.pkl")
 """Names of weights that are never loaded, the likeliest first."""
 
+_SAFETENSORS = "*.safetensors"
+_TENSORS_ALONE = "which reads tensors alone"
+
 _GGUF = ".gguf"
 _NOT_READ = (
     "is not read here; give the model that it was made from, as a directory with config.json and safetensors or as a "
@@ -56,12 +60,15 @@ def checkpoint_directory(path_or_id: str | Path, *, with_weights: bool) -> Path:
     directory = Path(path_or_id).expanduser()
     if directory.suffix.lower() == _GGUF and not directory.is_dir():
         raise CheckpointError(f"{path_or_id} is a GGUF file: GGUF {_NOT_READ}")
-    if not directory.is_dir():
+    is_on_hub = not directory.is_dir()
+    if is_on_hub:
         directory = _fetch(str(path_or_id), with_weights)
     if not (directory / CONFIG).is_file():
         if any(file.suffix.lower() == _GGUF for file in directory.iterdir()) or "-gguf" in str(path_or_id).lower():
             raise CheckpointError(f"{path_or_id} holds no config.json, but GGUF: that {_NOT_READ}")
         raise CheckpointError(f"{path_or_id} is not a checkpoint directory: it has no {CONFIG}")
+    if is_on_hub and with_weights and not any(directory.glob(_SAFETENSORS)):
+        _refuse_pickled_on_hub(str(path_or_id))
     return directory
 
 
@@ -109,17 +116,30 @@ def weight_files(directory: Path) -> list[Path]:
 
 def refuse_pickled(directory: Path) -> None:
     """Raises `CheckpointError` where weights are there as pickle alone, with how to convert them."""
-    if any(directory.glob("*.safetensors")):
-        return
-    name = next((file.name for pattern in _PICKLED for file in sorted(directory.glob(pattern))), None)
-    if name is None:
-        return
+    if name := _pickled_alone(file.name for file in directory.glob("*")):
+        raise CheckpointError(
+            f"{directory} {_holds_pickled(name)}; convert it there with `{_conversion(name)}`, {_TENSORS_ALONE}"
+        )
+
+
+def _pickled_alone(names: Iterable[str]) -> str | None:
+    """The likeliest name of weights among those of a checkpoint's files, if they are there as pickle alone."""
+    ordered = sorted(names)
+    if any(fnmatch(name, _SAFETENSORS) for name in ordered):
+        return None
+    return next((name for pattern in _PICKLED for name in ordered if fnmatch(name, pattern)), None)
+
+
+def _holds_pickled(name: str) -> str:
+    return f"holds its weights as {name}, which can run code when it is read"
+
+
+def _conversion(name: str) -> str:
     pattern = _PICKLED[0] if fnmatch(name, _PICKLED[0]) else name
-    raise CheckpointError(
-        f"{directory} holds its weights as {name}, which can run code when it is read; convert it there with "
-        f'`python -c "import glob, torch, safetensors.torch as s; s.save_file({{k: v.clone() for f in '
+    return (
+        'python -c "import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in '
         f"sorted(glob.glob('{pattern}')) for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}}, "
-        f"'{WEIGHTS}', {{'format': 'pt'}})\"`, which reads tensors alone"
+        f"'{WEIGHTS}', {{'format': 'pt'}})\""
     )
 
 
@@ -133,13 +153,7 @@ def vocabulary_file(directory: Path) -> Path:
 
 def _fetch(hub_id: str, with_weights: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-    )
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
     patterns = [*_TEXT_FILES, *_WEIGHT_PATTERNS] if with_weights else list(_TEXT_FILES)
     try:
@@ -156,10 +170,31 @@ def _fetch(hub_id: str, with_weights: bool) -> Path:
             f"{hub_id} is neither a directory nor on the hub; check the name, and if it is private, log in with "
             "`hf auth login` or set HF_TOKEN"
         ) from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            sentence = f"there is no room for {hub_id} in the hub's cache; make some, or set HF_HOME."
+    except Exception as error:  # those of the HTTP client and of hf_xet, some RuntimeErrors, have no base in common
+        if _is_disk_full(error):
+            sentence = f"there is no room for {hub_id} in the hub's cache; make some, or set HF_HOME"
             raise CheckpointError(sentence) from error
         raise HubError(
             f"{hub_id} is not a directory and could not be fetched from the hub; check the name and the network"
         ) from error
+
+
+def _refuse_pickled_on_hub(hub_id: str) -> None:
+    """As `refuse_pickled`, for weights that are not fetched. A hub that cannot be asked is no reason to fail."""
+    from huggingface_hub import HfApi
+
+    try:
+        names = HfApi().list_repo_files(hub_id)
+    except Exception:
+        return
+    if name := _pickled_alone(name for name in names if "/" not in name):
+        raise CheckpointError(
+            f"{hub_id} {_holds_pickled(name)}; fetch it with `hf download {hub_id} --local-dir DIR`, convert it there "
+            f"with `{_conversion(name)}`, {_TENSORS_ALONE}, and give DIR"
+        )
+
+
+def _is_disk_full(error: Exception) -> bool:
+    """hf_xet's errors have the system's words, but not its number."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "errno", None) in full or any(os.strerror(number) in str(error) for number in full)

@@ -2,13 +2,15 @@
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import httpx2
 import pytest
 
 from common.models.errors import CheckpointError, HubError
-from common.models.source import checkpoint_directory, weight_files
+from common.models.source import CONFIG, checkpoint_directory, refuse_pickled, weight_files
 from common.protocol.errors import MisuseError
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
@@ -72,14 +74,63 @@ def test_a_hub_that_is_out_of_order_is_nobodys_mistake(hub):
     assert not isinstance(raised.value, MisuseError)
 
 
-@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, CheckpointError), (errno.ENETUNREACH, HubError)])
-def test_a_disk_that_is_full_is_not_a_hub_that_is_away(monkeypatch, number, kind):
-    def snapshot_download(*_, **__):
-        raise OSError(number, "it failed")
+def _failing_with(error: Exception) -> Callable[..., None]:
+    def call(*_: object, **__: object) -> None:
+        raise error
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(errno.ENOSPC, "it failed"), CheckpointError),
+        (OSError("IO error: No space left on device (os error 28)"), CheckpointError),
+        (RuntimeError('Os { code: 122, kind: QuotaExceeded, message: "Disk quota exceeded" }'), CheckpointError),
+        (OSError(errno.ENETUNREACH, "it failed"), HubError),
+        (RuntimeError("Task error: it failed"), HubError),
+        (httpx2.ProxyError("407 Proxy Authentication Required"), HubError),
+    ],
+    ids=["full", "full to hf_xet", "a task's quota", "no network", "a task's failure", "a proxy that refuses"],
+)
+def test_a_disk_that_is_full_is_not_a_hub_that_is_away(monkeypatch, error, kind):
+    monkeypatch.setattr("huggingface_hub.snapshot_download", _failing_with(error))
     with pytest.raises(kind):
         checkpoint_directory("acme/model", with_weights=True)
+
+
+def _fetched(monkeypatch: pytest.MonkeyPatch, directory: Path, listing: Callable[..., object]) -> Path:
+    """Has the hub give this directory, with a configuration and no weights, for each name."""
+    (directory / CONFIG).write_text("{}")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(directory))
+    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", listing)
+    return checkpoint_directory("acme/heads", with_weights=True)
+
+
+@pytest.mark.parametrize("name", ["medusa_lm_head.pt", "pytorch_model-00001-of-00002.bin"])
+def test_weights_that_the_hub_has_as_pickle_alone_are_told_with_how_to_convert_them(monkeypatch, tmp_path, name):
+    with pytest.raises(CheckpointError) as told:
+        _fetched(monkeypatch, tmp_path, lambda *_: [CONFIG, name])
+    sentence = str(told.value)
+    assert sentence.startswith(f"acme/heads holds its weights as {name}, which can run code when it is read; fetch it ")
+    (tmp_path / name).touch()
+    with pytest.raises(CheckpointError) as told_there:
+        refuse_pickled(tmp_path)
+    assert sentence.split("`")[1] == "hf download acme/heads --local-dir DIR"
+    assert sentence.split("`")[3] == str(told_there.value).split("`")[1]
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        lambda *_: [CONFIG, "optimizer.pt", "consolidated.safetensors"],
+        lambda *_: [CONFIG, "original/old.pth"],
+        _failing_with(httpx2.ConnectError("no network")),
+    ],
+    ids=["others too", "in a folder", "no network"],
+)
+def test_what_is_not_known_to_be_pickle_alone_is_not_called_so(monkeypatch, tmp_path, listing):
+    assert _fetched(monkeypatch, tmp_path, listing) == tmp_path
 
 
 def test_what_the_hubs_cache_holds_is_found_without_a_network(monkeypatch, tmp_path):

@@ -93,5 +93,5 @@ class DecoderRecipe(ABC):
         """A copy in the target's dtype."""
         return copy.deepcopy(module).to(self._target.model.dtype)
 
-    def _drafter(self) -> Drafter:
-        return TreeDrafter(self.network(self._tail, StateRequest("trained"), self._target.context, SPARE_SLOTS))
+    def _drafter(self, context: int) -> Drafter:
+        return TreeDrafter(self.network(self._tail, StateRequest("trained"), context, SPARE_SLOTS))

@@ -22,16 +22,18 @@ Tokens = Sequence[int]
 
 def answer_all(
     target: FrozenTarget,
-    make_drafter: Callable[[], Drafter],
+    make_drafter: Callable[[int], Drafter],
     exporters: Sequence[StateExporter],
     prompts: Sequence[Tokens],
     size: RoundsSize,
     dtype: str = DEFAULT_DTYPE,
 ) -> list[RoundsAnswer]:
     """The target's greedy answers to prompts of token ids, one after another with one drafter; `dtype` is that of draft
-    state on its way. Changes the attention implementation of the target's model."""
-    packed = packed_target(target, exporters, longest=max(map(len, prompts), default=0) + size.new_tokens)
-    drafter = make_drafter()
+    state on its way. `make_drafter` is given the tokens of the longest sequence, and takes memory for no more: the
+    target's context may be far longer. Changes the attention implementation of the target's model."""
+    longest = max(map(len, prompts), default=0) + size.new_tokens
+    packed = packed_target(target, exporters, longest)
+    drafter = make_drafter(longest)
     drafter.expansion = replace(drafter.expansion, nodes=size.nodes)
     rounds = Rounds(packed, drafter, exporters, levels=size.levels, dtype=dtype)
     return [rounds.answer(prompt, size.new_tokens, target.end_tokens) for prompt in prompts]

@@ -88,13 +88,13 @@ class PathHeadsTraining:
 
     def evaluate(self, prompts: Sequence[Sequence[int]], size: RoundsSize) -> Evaluation:
         exporters = [HiddenExporter(self._target.config.hidden_size)]
-        return Evaluation({0: answer_all(self._target, self.drafter, exporters, prompts, size)})
+        return Evaluation({0: answer_all(self._target, self._drafter, exporters, prompts, size)})
 
-    def drafter(self) -> Drafter:
-        """One for a session, on a copy of the present weights."""
+    def _drafter(self, context: int) -> Drafter:
+        """On a copy of the present weights."""
         target = self._target
         draft = deepcopy(self.draft).to(target.model.dtype).requires_grad_(False)
-        capacity = target.context + SPARE_SLOTS
+        capacity = context + SPARE_SLOTS
         return TreeDrafter(
             PathHeadsNetwork(self.kind, draft, target.embedding, target.head, StateRequest("trained"), capacity)
         )

@@ -37,13 +37,13 @@ def target(tmp_path_factory):
 
 
 def texts(target, new_tokens):
-    answers = answer_all(target, LookupDrafter, (), PROMPTS, RoundsSize(new_tokens))
+    answers = answer_all(target, lambda _: LookupDrafter(), (), PROMPTS, RoundsSize(new_tokens))
     return [[*prompt, *answer.tokens] for prompt, answer in zip(PROMPTS, answers, strict=True)]
 
 
 def measured(target, texts, new_tokens, levels=6, nodes=64):
     size = RoundsSize(new_tokens, levels, nodes)
-    return accept_length(answer_all(target, lambda: Oracle(texts), (), PROMPTS, size))
+    return accept_length(answer_all(target, lambda _: Oracle(texts), (), PROMPTS, size))
 
 
 def test_without_proposals_a_pass_commits_one_token(target):

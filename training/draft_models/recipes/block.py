@@ -143,10 +143,10 @@ class BlockRecipe:
             "samples whose state stops for good": percent(self._lags.alone),
         }
 
-    def _drafter(self) -> Drafter:
+    def _drafter(self, context: int) -> Drafter:
         target, request = self._target, StateRequest("trained")
         draft = copy.deepcopy(self.draft).to(target.model.dtype)
-        return LevelAndBlockDrafter(BlockNetwork(draft, self._tail, target.head, request, target.context, SPARE_SLOTS))
+        return LevelAndBlockDrafter(BlockNetwork(draft, self._tail, target.head, request, context, SPARE_SLOTS))
 
 
 def build(

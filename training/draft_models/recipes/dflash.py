@@ -122,11 +122,9 @@ class DflashRecipe:
             "samples whose state stops for good": percent(self._lags.alone),
         }
 
-    def _drafter(self) -> Drafter:
+    def _drafter(self, context: int) -> Drafter:
         draft = copy.deepcopy(self.draft).to(self._target.model.dtype)
-        return BlockDrafter(
-            DflashNetwork(draft, self._tail, self._target.head, self._target.context), StateRequest("trained")
-        )
+        return BlockDrafter(DflashNetwork(draft, self._tail, self._target.head, context), StateRequest("trained"))
 
 
 def build(

@@ -136,13 +136,13 @@ class EagleRecipe:
         out: torch.Tensor = self.draft(entered, columns.expand(len(entered), -1), masked_attention(causal))
         return out
 
-    def _drafter(self) -> Drafter:
+    def _drafter(self, context: int) -> Drafter:
         target = self._target
         draft = deepcopy(self.draft).to(target.model.dtype)
         request = StateRequest("trained")
         kept = self.counts.kept()
         source = eagle_source(draft, target.embedding, trim_head(target.head, kept), kept)
-        return TreeDrafter(FeatureNetwork(source, request, target.context, SPARE_SLOTS))
+        return TreeDrafter(FeatureNetwork(source, request, context, SPARE_SLOTS))
 
 
 def _layer(target: FrozenTarget, intermediate: int | None) -> LayerShape:

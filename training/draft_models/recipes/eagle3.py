@@ -179,10 +179,10 @@ class Eagle3Recipe:
         trimmed.load_state_dict(weights)
         return trimmed.to(self.draft.get_parameter("head.weight").device)
 
-    def _drafter(self) -> Drafter:
+    def _drafter(self, context: int) -> Drafter:
         target, kept = self._target, self.counts.kept()
         source = eagle3_source(self._trimmed(kept).to(target.model.dtype), target.embedding, target.head, kept)
-        return TreeDrafter(FeatureNetwork(source, StateRequest("trained"), target.context, SPARE_SLOTS))
+        return TreeDrafter(FeatureNetwork(source, StateRequest("trained"), context, SPARE_SLOTS))
 
 
 def steps_at(share: float, steps: int) -> int:

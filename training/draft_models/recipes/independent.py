@@ -95,10 +95,10 @@ class IndependentRecipe:
             "losses": f"1 forward KL, {figure(self._token_weight)} cross-entropy",
         }
 
-    def _drafter(self) -> Drafter:
+    def _drafter(self, context: int) -> Drafter:
         target = self._target
         model: Any = deepcopy(self.module)
-        packed = PackedModel(model.to(target.model.dtype).requires_grad_(False), target.context + SPARE_SLOTS)
+        packed = PackedModel(model.to(target.model.dtype).requires_grad_(False), context + SPARE_SLOTS)
         return TreeDrafter(IndependentNetwork(packed, target.config.vocab_size))
 
 

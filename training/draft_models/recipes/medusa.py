@@ -200,7 +200,7 @@ class MedusaRecipe:
         draft = self.draft_for(target, table)
         return answer_all(
             target,
-            lambda: MedusaDrafter(draft, target.head, StateRequest("trained")),
+            lambda _: MedusaDrafter(draft, target.head, StateRequest("trained")),
             self._exporters(),
             prompts,
             size,

@@ -185,11 +185,11 @@ class MoaRecipe:
             "samples whose state stops for good": percent(self._lags.alone),
         }
 
-    def _drafter(self, depth: int) -> Drafter:
+    def _drafter(self, depth: int, context: int) -> Drafter:
         target, request, kept = self._target, StateRequest("trained", layers=depth), self.counts.kept()
         draft = copy.deepcopy(self.drafts[depth]).to(target.model.dtype)
         head = trim_head(target.head, kept)
-        return TreeDrafter(MoaNetwork(draft, self._tails[depth], head, request, target.context, SPARE_SLOTS, kept))
+        return TreeDrafter(MoaNetwork(draft, self._tails[depth], head, request, context, SPARE_SLOTS, kept))
 
     def _exporters(self, depth: int) -> list[StateExporter]:
         lsa = copy.deepcopy(self.lsa).to(self._target.model.dtype)

@@ -32,12 +32,30 @@ def install(context: typer.Context) -> None:
         raise MisuseError(
             "others may read the service's file; put the token into a file of its own and give --token-file"
         )
+    surroundings = _surroundings()
     parsed.meta[CHECK_ONLY] = True
     with parsed:
         serve.invoke(parsed)
     file = configured_by(context).path
     words = [*(("--config", str(file.absolute())) if file else ()), "serve", *context.args]
-    install_command(words, _variables_read(serve.params, parsed))
+    install_command(words, {**_variables_read(serve.params, parsed), **surroundings})
+
+
+def _surroundings() -> dict[str, str]:
+    """The variables of this shell that say where the cache lies, which proxy leads to the server and whom the system
+    trusts. Raises MisuseError for a proxy's password."""
+    from common.rpc.credentials import AUTHORITY_VARIABLES
+    from common.rpc.proxy import PROXY_VARIABLES, has_password
+
+    names = ("XDG_CACHE_HOME", *PROXY_VARIABLES, *AUTHORITY_VARIABLES)
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    for name in PROXY_VARIABLES:
+        if has_password(found.get(name, "")):
+            raise MisuseError(
+                f"others may read the service's file, and {name} has a password; name a proxy that asks for none, or "
+                f"unset {name} and set it in the service manager's own environment"
+            )
+    return found
 
 
 def _variables_read(parameters: Sequence[Any], parsed: Any) -> dict[str, str]:

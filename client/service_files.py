@@ -36,7 +36,8 @@ def systemd_unit(command: ServedCommand) -> str:
             "[Service]",
             f"ExecStart={' '.join(_quoted(word).replace('$', '$$') for word in command.words)}",
             *(f"Environment={_quoted(f'{name}={value}')}" for name, value in command.environment.items()),
-            f"WorkingDirectory={str(command.folder).replace('%', '%%')}",
+            # The minus: a folder that is gone by then is no reason not to start.
+            f"WorkingDirectory=-{str(command.folder).replace('%', '%%')}",
             "Restart=on-failure",
             f"RestartSec={_RESTART_S}",
             "",

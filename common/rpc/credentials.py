@@ -24,6 +24,9 @@ _HEADER = "authorization"
 _SCHEME = "Bearer "
 _GRPC_AUTHORITIES = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"  # gRPC's own variable, which names a file of them
 
+AUTHORITY_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", _GRPC_AUTHORITIES)
+"""Variables that name the authorities which the system trusts; OpenSSL reads the first two."""
+
 _SYSTEM_AUTHORITIES = ("ca-certificates.crt", "ca-bundle.crt")
 """Debian's and Fedora's names for the file of all, in the folder where OpenSSL looks for single ones."""
 

@@ -11,6 +11,7 @@ from common.address import Address
 
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 _EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
+PROXY_VARIABLES = (*_PROXIES, *_EXCEPTIONS)
 _DEFAULT_PORT = 443
 
 
@@ -27,6 +28,11 @@ def proxy_to(address: Address) -> Address | None:
     if parts.scheme != "http" or not proxy.host or address.is_loopback:
         return None
     return None if any(_covers(each.strip(), address.host) for each in exceptions.split(",")) else proxy
+
+
+def has_password(proxy: str) -> bool:
+    """Whether a proxy's URL holds a password, also where nothing else of it can be read."""
+    return ":" in proxy.rpartition("@")[0].rpartition("//")[2]
 
 
 def _covers(exception: str, host: str) -> bool:

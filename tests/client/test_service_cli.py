@@ -11,6 +11,18 @@ import pytest
 from client import cli
 from client.commands import service
 
+SURROUNDINGS = {
+    "XDG_CACHE_HOME": "/big/cache",
+    "grpc_proxy": "",  # which says that there is none, whatever the others name
+    "https_proxy": "http://me@proxy:3128",
+    "http_proxy": "http://proxy:3129",
+    "no_grpc_proxy": "gpu",
+    "no_proxy": "10.0.0.0/8,.inside",
+    "SSL_CERT_FILE": "/etc/ours.pem",
+    "SSL_CERT_DIR": "/etc/ours",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": "/etc/100% ours.pem",
+}
+
 
 @pytest.fixture
 def told(tmp_path, monkeypatch) -> list[list[str]]:
@@ -18,6 +30,8 @@ def told(tmp_path, monkeypatch) -> list[list[str]]:
     told: list[list[str]] = []
     for variable in ("OUTRIDER_CACHE", "OUTRIDER_CONFIG"):  # of all tests
         monkeypatch.delenv(variable)
+    for variable in SURROUNDINGS:  # of this machine
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(cli, "PROGRAM", replace(cli.PROGRAM, files=()))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -103,6 +117,24 @@ def test_variables_of_this_shell_are_the_services_too(tmp_path, told, monkeypatc
     words, seen = started_by(tmp_path)
     assert words == ["serve", "--parallel", "2", "--draft", "b"]
     assert seen == {f"OUTRIDER_{name}": value for name, value in variables.items() if name != "DRAFT"}
+
+
+def test_proxies_authorities_and_the_cache_of_this_shell_are_the_services_too(tmp_path, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name, value in SURROUNDINGS.items():
+        monkeypatch.setenv(name, value)
+    assert outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7070", "--tls")[0] == 0
+    told_percent = SURROUNDINGS["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"].replace("%", "%%")
+    assert started_by(tmp_path)[1] == {**SURROUNDINGS, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": told_percent}
+
+
+@pytest.mark.parametrize("proxy", ["http://me:secret@proxy:3128", "me:secret@[proxy", "http://:secret@proxy"])
+def test_a_proxys_password_is_not_written_where_others_may_read_it(tmp_path, told, monkeypatch, capsys, proxy):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("https_proxy", proxy)
+    code, said = outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7070", "--tls")
+    assert (code, "https_proxy has a password" in said, "secret" in said) == (2, True, False)
+    assert (told, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_the_file_that_a_variable_names_is_the_services_too(tmp_path, told, monkeypatch, capsys):

@@ -51,6 +51,17 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def removed_unless_whole(folder: Path) -> Iterator[None]:
+    """For a folder that cannot get its name at the end, because its user may have made it: where the block raises it is
+    gone, with all that is in it, so that the same command can be given again."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside `path`, which is gone when the block ends; where the process was killed before, when the
     next one of that `path` is made. Raises OSError."""

@@ -1,5 +1,6 @@
 """`outrider pull`: fetch a bundle, or repair one that is damaged."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -20,12 +21,14 @@ async def pull(access: Access, choice: DraftChoice, cache: Path | None, *, trust
     replica = await choose_replica(access, model=choice.model)
     description = replica.description
     check_together(description, choice)
+    # `auto` takes the server's first where it offers no draft model.
+    wanted = each_bundle(description, choice) or [replace(choice, draft=None)]
     async with replica.connection as connection:
         bundles = [
             await fetch_bundle(
                 connection, access.address, description, each, directory, download_bar, trust_new=trust_new, reread=True
             )
-            for each in each_bundle(description, choice)
+            for each in wanted
         ]
     kept = {each.id: each for each in kept_bundles(directory)}
     for manifest, bundle in bundles:

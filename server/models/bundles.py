@@ -13,6 +13,7 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
+from common.atomic import removed_unless_whole
 from common.bundle import (
     TAIL_FOLDER,
     TOKENIZER_FOLDER,
@@ -177,15 +178,17 @@ def checkpoint_name(path_or_id: str) -> str:
 
 
 def write_bundle(bundle: OfferedBundle, card: TargetCard, out: Path) -> None:
-    """Writes the bundle as a directory. Raises MisuseError where `out` holds something or cannot be written."""
+    """Writes the bundle as a directory, or nothing. Raises MisuseError where `out` holds something or cannot be
+    written."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise MisuseError(f"{out} is not an empty directory; name a new one")
     try:
-        for path, source in bundle.sources.items():
-            destination = out / path
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, destination)
-        write_bundle_file(out, Bundle(bundle.manifest, card))
+        with removed_unless_whole(out):
+            for path, source in bundle.sources.items():
+                destination = out / path
+                destination.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, destination)
+            write_bundle_file(out, Bundle(bundle.manifest, card))
     except OSError as error:
         raise MisuseError(f"the bundle cannot be written to {out}: {error.strerror}") from error
 

@@ -6,15 +6,14 @@ What may live here: counting, and writing the trimmed draft model. It may not kn
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
+from common.atomic import removed_unless_whole
 from common.draft_models import eagle, moa
 from common.draft_models.directory import (
     DraftFacts,
@@ -74,20 +73,11 @@ def trim_draft(draft: str, target: str, data: Sequence[Path], size: int, out: Pa
     end_tokens = read_end_tokens(place, config, tokenizer)
     counts = _count(data, tokenizer, end_tokens, config)
     kept = most_frequent(counts, size, end_tokens)
-    with written(f"the draft in {out}", BEGUN_AGAIN), _removed_unless_whole(out):
+    with written(f"the draft in {out}", BEGUN_AGAIN), removed_unless_whole(out):
         write(directory, identity, kept, out)
         write_measured_acceptance(out, read_measured_acceptance(directory))
         note_trimmed(out, Path(draft).expanduser().resolve().name)
     return Trimmed(vocabulary, float(counts[kept].sum() / counts.sum()))
-
-
-@contextmanager
-def _removed_unless_whole(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(out, ignore_errors=True)
-        raise
 
 
 def _count(

@@ -1,5 +1,6 @@
 """Bundles: the files of each, resumable downloads, and no access to files outside the manifest."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -87,6 +88,24 @@ def test_a_bundle_is_written_as_a_directory(target: Path, draft: Path, tmp_path:
     assert first_damaged(tmp_path / "out", bundle.manifest) is None
     with pytest.raises(MisuseError, match="not an empty directory"):
         write_bundle(offer.drafts[0], offer.card, tmp_path / "out")
+
+
+def test_a_bundle_that_a_full_disk_cuts_short_can_be_written_by_the_same_command(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer, out = make_offer(str(target), ()), tmp_path / "out"
+    out.mkdir()
+
+    def fill(*_: object) -> None:
+        assert any(out.iterdir())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("server.models.bundles.write_bundle_file", fill)
+        with pytest.raises(MisuseError, match="No space left on device"):
+            write_bundle(offer.lookup, offer.card, out)
+    write_bundle(offer.lookup, offer.card, out)
+    assert first_damaged(out, offer.lookup.manifest) is None
 
 
 def test_a_draft_with_another_tokenizer_is_refused(target: Path, foreign_draft: Path) -> None:

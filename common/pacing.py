@@ -25,7 +25,8 @@ class Worker(Protocol):
     """Runs one computation at a time, off the event loop.
 
     A stated cost includes what its caller does before: it counts from the end of the computation before, or from
-    `rested`.
+    `rested`. A computation that takes longer overruns. The next one may make up for that, up to one cost: on the
+    machine that is stated it would have begun earlier.
     """
 
     def rested(self) -> None:
@@ -54,10 +55,10 @@ class PacedThread:
 
     def __init__(self, name: str):
         self._executor = ThreadPoolExecutor(1, name)
-        self._since_s = time.perf_counter()  # the next computation's cost counts from then
+        self.rested()
 
     def rested(self) -> None:
-        self._since_s = time.perf_counter()
+        self._free_s = self._begins_s = time.perf_counter()  # here, and on the machine that is stated
 
     async def run(
         self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
@@ -77,8 +78,12 @@ class PacedThread:
             before()
         result = compute()
         ended_s = time.perf_counter()
-        left_s = self._since_s + cost_s - ended_s
-        if left_s > 0:
-            time.sleep(left_s)
-        self._since_s = time.perf_counter()
-        return result, Timed(ended_s - begun_s, overran=left_s < 0 < cost_s)
+        overran = ended_s > self._free_s + cost_s and cost_s > 0
+        due_s = self._begins_s + cost_s
+        if ended_s < due_s:
+            time.sleep(due_s - ended_s)
+            self._begins_s = time.perf_counter()
+        else:
+            self._begins_s = max(due_s, ended_s - cost_s)
+        self._free_s = time.perf_counter()
+        return result, Timed(ended_s - begun_s, overran)

@@ -46,6 +46,28 @@ async def test_what_a_caller_does_between_two_computations_is_part_of_the_second
     worker.close()
 
 
+async def test_a_computation_that_overran_delays_no_others_that_are_quick(hand_set_time: HandSetTime) -> None:
+    worker = PacedThread("test")
+    overran = []
+    for taken in (0.75, 0.125, 0.125):
+        _, timed = await worker.run(0.5, lambda taken=taken: hand_set_time.sleep(taken))  # type: ignore[misc]
+        overran.append(timed.overran)
+    assert overran == [True, False, False]
+    assert hand_set_time.now == 100.0 + 3 * 0.5
+    worker.close()
+
+
+async def test_of_a_long_stall_no_more_than_one_cost_is_made_up_for(hand_set_time: HandSetTime) -> None:
+    worker, ends, overran = PacedThread("test"), [], []
+    for taken in (7.0, 0.125, 0.125, 0.125):
+        _, timed = await worker.run(0.5, lambda taken=taken: hand_set_time.sleep(taken))  # type: ignore[misc]
+        ends.append(hand_set_time.now - 100.0)
+        overran.append(timed.overran)
+    assert ends == [7.0, 7.125, 7.5, 8.0]
+    assert overran == [True, False, False, False], "each counts for itself"
+    worker.close()
+
+
 async def test_a_wait_for_something_to_compute_is_not(hand_set_time: HandSetTime) -> None:
     worker = PacedThread("test")
     await worker.run(0.5, lambda: None)

@@ -5,17 +5,16 @@ It may not know frames, slots or passes.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 from common.address import Address
 from common.protocol.checks import check_settings
 from common.protocol.errors import PeerError
-from common.protocol.messages import Extend, FailureCode, FromClient, Grow, Open, Ping, Pong
+from common.protocol.messages import Extend, FailureCode, FromClient, Open, Pong
 from common.protocol.plain import plain
 from common.rpc.credentials import CallMetadata
 from common.rpc.description import FileRequest, ServerDescription
@@ -32,11 +31,11 @@ _log = logging.getLogger(__name__)
 FIRST_FRAME_SECONDS = 30.0
 """How long a stream may stay silent before its Open."""
 
-MAX_HELD = 4096
-"""Frames, and nodes and tokens in them, that are read while a request is prepared and wait for it."""
-
 STANDS = Pong(0)
-"""Tells a client that its stream stands while its Open is prepared: it sends no Ping before it has heard something."""
+"""Tells a client that its stream stands, without a Ping."""
+
+_STANDS_EVERY_S = 0.05
+"""Half of the silence after which a client near the server probes its stream."""
 
 
 class ServedTarget(Protocol):
@@ -101,55 +100,32 @@ class Servicer(OutriderService):
             yield stream.outgoing
         finally:
             listening.cancel()
-            if stream.preparing is not None:
-                stream.preparing.cancel()
             stream.engine.leave(stream.outgoing)
 
     async def _listen(self, messages: AsyncIterator[FromClient], stream: "_Stream") -> None:
-        with _failing_alone(stream):
-            try:
-                async with asyncio.timeout(self._first_frame_seconds) as silence:
-                    async for message in messages:
-                        if stream.outgoing.ended:  # whatever else comes is of no use
-                            return
-                        if silence.when() is not None:
-                            silence.reschedule(None)
-                            if isinstance(message, Open):
-                                stream.engine = self._engine_of(message.fingerprint)
-                        if stream.preparing is not None or _is_constrained(message):
-                            await self._receive_in_turn(stream, message)
-                        else:
-                            stream.engine.receive(stream.outgoing, message)
-            except TimeoutError as error:
-                raise PeerError(f"no Open came within {self._first_frame_seconds:g} seconds") from error
-            if stream.preparing is not None:
-                await stream.preparing
-            stream.engine.half_close(stream.outgoing)
-
-    async def _receive_in_turn(self, stream: "_Stream", message: FromClient) -> None:
-        """A request that has to be prepared, and what comes behind it, which waits for it. Pings do not: a client takes
-        a stream on which they are not answered at once for broken."""
-        if stream.preparing is None:
-            stream.preparing = asyncio.create_task(self._prepare(stream, message))
-        elif isinstance(message, Ping):
-            stream.outgoing.put(Pong(message.number))
-        else:
-            stream.held.append(message)
-            if sum(map(_size, stream.held)) > MAX_HELD:
-                await asyncio.wait((stream.preparing,))
-
-    async def _prepare(self, stream: "_Stream", message: FromClient) -> None:
-        stream.held.append(message)
+        outgoing = stream.outgoing
         try:
-            with _failing_alone(stream):
-                while stream.held and not stream.outgoing.ended:
-                    message = stream.held.popleft()
-                    if _is_constrained(message):
+            async with asyncio.timeout(self._first_frame_seconds) as silence:
+                async for message in messages:
+                    if outgoing.ended:  # whatever else comes is of no use
+                        return
+                    if silence.when() is not None:
+                        silence.reschedule(None)
+                        if isinstance(message, Open):
+                            stream.engine = self._engine_of(message.fingerprint)
+                    if isinstance(message, Open | Extend) and message.settings.constraint is not None:
                         await self._receive_constrained(stream, message)
                     else:
-                        stream.engine.receive(stream.outgoing, message)
-        finally:
-            stream.preparing = None
+                        stream.engine.receive(outgoing, message)
+            stream.engine.half_close(outgoing)
+        except TimeoutError:
+            stream.engine.fail(outgoing, PeerError(f"no Open came within {self._first_frame_seconds:g} seconds"))
+        except PeerError as error:
+            stream.engine.fail(outgoing, error)
+        # Whatever fails on one stream must not reach the others.
+        except Exception as error:
+            _log.error("a stream failed: %s", describe_error(error))
+            stream.engine.fail(outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
 
     async def _receive_constrained(self, stream: "_Stream", message: Open | Extend) -> None:
         """Receives a request whose constraint was compiled before: its session would compile it while passes wait.
@@ -159,11 +135,9 @@ class Servicer(OutriderService):
         if not engine.is_to_prepare(outgoing, message):
             engine.receive_prepared(outgoing, message)
             return
-        if isinstance(message, Open):
-            outgoing.put(STANDS)
         work = partial(engine.sessions.terms.constrain, message.settings.constraint)
         # While it waited for its turn, its client's other requests may have used up the quota.
-        async with self._compiler.turn_of(stream.caller) as compile_:
+        async with _saying_that_it_stands(outgoing), self._compiler.turn_of(stream.caller) as compile_:
             with engine.preparing(outgoing, message) as is_of_use:
                 # Kept until its session has it.
                 compiled = await compile_(work) if is_of_use else None
@@ -175,6 +149,22 @@ class Servicer(OutriderService):
         return self._by_fingerprint.get(fingerprint, self._default).engine
 
 
+@asynccontextmanager
+async def _saying_that_it_stands(outgoing: OutgoingQueue) -> AsyncGenerator[None]:
+    """While the block runs nothing is read, and no Ping is answered: a client would take its stream for broken."""
+
+    async def say() -> None:
+        while True:
+            outgoing.put(STANDS)
+            await asyncio.sleep(_STANDS_EVERY_S)
+
+    saying = asyncio.create_task(say())
+    try:
+        yield
+    finally:
+        saying.cancel()
+
+
 @dataclass(slots=True)
 class _Stream:
     """A client's stream; its engine is known once its first frame has come."""
@@ -182,26 +172,3 @@ class _Stream:
     outgoing: OutgoingQueue
     engine: Engine
     caller: str  # the name of its token, or its machine
-    preparing: asyncio.Task[None] | None = None  # while a request is prepared
-    held: deque[FromClient] = field(default_factory=deque)  # that came meanwhile
-
-
-@contextmanager
-def _failing_alone(stream: _Stream) -> Iterator[None]:
-    """Whatever fails on one stream must not reach the others."""
-    try:
-        yield
-    except PeerError as error:
-        stream.engine.fail(stream.outgoing, error)
-    except Exception as error:
-        _log.error("a stream failed: %s", describe_error(error))
-        stream.engine.fail(stream.outgoing, PeerError("the server failed on this session", FailureCode.INTERNAL))
-
-
-def _is_constrained(message: FromClient) -> TypeGuard[Open | Extend]:
-    return isinstance(message, Open | Extend) and message.settings.constraint is not None
-
-
-def _size(message: FromClient) -> int:
-    """The frame itself, and the nodes or tokens in it."""
-    return 1 + (len(message.nodes) if isinstance(message, Grow) else len(getattr(message, "tokens", ())))

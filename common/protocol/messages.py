@@ -236,7 +236,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """The immediate reply to the Ping of that number; without a Ping 0, which says that an Open is being prepared."""
+    """The immediate reply to the Ping of that number; without a Ping 0, which says that the stream stands."""
 
     number: int
 

@@ -171,7 +171,7 @@ class _StallTimedContext:
         async with asyncio.timeout(self._stall_seconds):
             await self._context.write(message)
         self.is_writing = False
-        if self.slot is not None:
+        if self.slot is not None and self.slot.kind is CallKind.FETCH:
             self.slot.moved_bytes += message.ByteSize()
 
 

@@ -8,23 +8,15 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from common.protocol.messages import (
-    PROTOCOL_VERSION,
     Cancel,
     Constraint,
-    Extend,
     FailureCode,
     Finished,
-    FinishReason,
     FromClient,
-    Grow,
-    Open,
     Opened,
-    Ping,
-    Pong,
-    Settings,
 )
 from server.constraint_compiler import Compile, ConstraintCompiler
-from server.servicer import MAX_HELD, STANDS, Servicer
+from server.servicer import STANDS, Servicer
 from tests.server.servicers import PEER, few, heard, make_servicer, opening, refusals
 
 A = Constraint("regex", "a")
@@ -87,79 +79,37 @@ async def test_what_is_refused_anyway_is_refused_while_another_constraint_is_com
     assert turns.asked == 1
 
 
-async def test_a_stream_answers_pings_while_its_constraint_is_compiled(
+async def test_a_client_hears_that_its_stream_stands_while_its_constraint_is_compiled(
     busy: tuple[Servicer, Turns, threading.Event],
 ) -> None:
-    """Its client would take it for broken."""
-    servicer, turns, goes_on = busy
+    """It would take a silent one for broken."""
+    servicer, _, goes_on = busy
+    async with servicer.generate(opening(A), (), PEER) as stream, asyncio.timeout(30):
+        assert [await anext(aiter(stream)) for _ in range(2)] == [STANDS, STANDS]
+        goes_on.set()
+        assert isinstance(await anext(heard(stream)), Opened)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not stream._waiting, "nothing more is said once it is compiled"
+
+
+async def test_nothing_more_is_read_while_a_constraint_is_compiled(
+    busy: tuple[Servicer, Turns, threading.Event],
+) -> None:
+    """A client could have the server hold any number of frames."""
+    servicer, _, goes_on = busy
+    read = list[FromClient]()
 
     async def says() -> AsyncGenerator[FromClient]:
-        yield Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, Settings(5))
-        yield Cancel(0)
-        yield Extend(1, 2, (3,), Settings(5, constraint=A))
-        await turns.until_asked(1)
-        yield Ping(7)
+        async for message in opening(A):
+            yield message
+            break
+        read.append(Cancel(0))
+        yield read[0]
         await asyncio.Event().wait()
 
     async with servicer.generate(says(), (), PEER) as stream, asyncio.timeout(30):
-        told = [await anext(aiter(stream)) for _ in range(3)]
-        assert [type(each) for each in told] == [Opened, Finished, Pong]
-        assert told[-1] == Pong(7)
-        assert not goes_on.is_set()
-
-
-async def test_an_open_hears_that_its_stream_stands_while_its_constraint_is_compiled(
-    busy: tuple[Servicer, Turns, threading.Event],
-) -> None:
-    """A client that resumes sends no Ping before it has heard anything."""
-    servicer, _, goes_on = busy
-    async with servicer.generate(opening(A), (), PEER) as stream, asyncio.timeout(30):
         assert await anext(aiter(stream)) == STANDS
-        assert not goes_on.is_set()
+        assert not read
         goes_on.set()
-        assert isinstance(await anext(aiter(stream)), Opened)
-
-
-async def test_what_comes_behind_a_constraint_waits_for_it_in_order(
-    busy: tuple[Servicer, Turns, threading.Event],
-) -> None:
-    servicer, turns, goes_on = busy
-
-    async def says() -> AsyncGenerator[FromClient]:
-        yield Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, Settings(5, constraint=A))
-        await turns.until_asked(1)
-        yield Cancel(0)
-        yield Extend(1, 2, (3,), Settings(5, constraint=A))
-        yield Cancel(1)
-        goes_on.set()
-
-    async with servicer.generate(says(), (), PEER) as stream, asyncio.timeout(30):
-        told = [each async for each in heard(stream)]
-    assert [type(each) for each in told] == [Opened, Finished, Finished]
-    assert [(each.turn, each.reason) for each in told if isinstance(each, Finished)] == [
-        (turn, FinishReason.CANCELLED) for turn in (0, 1)
-    ]
-
-
-async def test_little_is_held_of_what_comes_behind_a_constraint(
-    busy: tuple[Servicer, Turns, threading.Event],
-) -> None:
-    servicer, turns, goes_on = busy
-    read = 0
-
-    async def floods() -> AsyncGenerator[FromClient]:
-        nonlocal read
-        yield Open(PROTOCOL_VERSION, "f", "a session's name", 0, (1, 2), 2, Settings(5, constraint=A))
-        await turns.until_asked(1)
-        while not goes_on.is_set():
-            read += 1
-            yield Grow(0, 2, ())
-
-    async with servicer.generate(floods(), (), PEER):
-        await turns.until_asked(1)
-        before = -1
-        while before != read or not read:
-            before = read
-            for _ in range(10):
-                await asyncio.sleep(0)
-    assert read == MAX_HELD + 1
+        assert [type(await anext(heard(stream))) for _ in range(2)] == [Opened, Finished]

@@ -361,14 +361,14 @@ async def test_a_chat_knows_at_once_that_the_server_went_away(models, tmp_path) 
             daemon.wait()
 
 
-async def test_as_many_chats_as_places(serve, tap, cache, capsys) -> None:
-    """The fifth loads what it needs, and says nothing of it."""
+async def test_as_many_chats_as_places(serve, tap, cache) -> None:
+    """The fifth loads what it needs, and is told why."""
     options = RequestOptions(Credentials(), AnswerFlags(), OfflineFlags(), LOADS)
     async with AsyncExitStack() as stack:
         for _ in range(4):
             await stack.enter_async_context(chatting(tap, cache))
-        assert chat_client_of_serve(cache, tap.address, options, never) == Declined("")
-    assert capsys.readouterr().err == ""
+        declined = chat_client_of_serve(cache, tap.address, options, never)
+    assert declined == Declined("the running `outrider serve` is full")
 
 
 def test_a_person_at_a_terminal_sees_it_and_goes_on_without_it(serve, tap, cache, tmp_path) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from common.bundle import BundleManifest
-from common.protocol.messages import Constraint, Opened, Settings
+from common.protocol.messages import Constraint, Opened, Pong, Settings
+from common.rpc.convert import frame_from_server
 from common.rpc.description import FileRequest
 from common.rpc.stub import connect
 from server import assembly
 from server.constraint_compiler import ConstraintCompiler
-from server.security.call_gate import CallGate
-from server.security.call_pools import LIMITS, CallKind, CallPools, CallRefusal
+from server.security.call_gate import CallGate, _StallTimedContext
+from server.security.call_pools import LIMITS, CallKind, CallPools, CallRefusal, CallSlot
+from server.servicer import STANDS
 from tests.hostile.calls import HOSTILE_CALLS, HostileCall
 from tests.hostile.http2 import Connection, connected
 from tests.server.harness import Running, new_session, options_for, running, with_access
@@ -161,7 +163,9 @@ async def test_a_stream_is_opening_until_its_constraint_is_compiled(
             await asyncio.sleep(_SOON)
             assert pools.held(CallKind.OPENING) == 1
             goes_on.set()
-            assert isinstance(await stream.receive(), Opened)
+            while isinstance(message := await stream.receive(), Pong):
+                pass
+            assert isinstance(message, Opened)
             while pools.held(CallKind.OPENING):
                 await asyncio.sleep(0.01)
         stream.close()
@@ -171,3 +175,16 @@ async def _all_gone(pools: CallPools) -> None:
     async with asyncio.timeout(60):
         while any(pools.held(kind) for kind in CallKind):
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(("kind", "moved"), [(CallKind.FETCH, 2), (CallKind.OPENING, 0)])
+async def test_what_a_stream_hears_while_it_opens_keeps_no_other_call_out(kind: CallKind, moved: int) -> None:
+    """A call that transfers much is displaced last: so are those that fetch, and not those whose constraints wait."""
+
+    class Written:
+        async def write(self, message: Any) -> None: ...
+
+    context = _StallTimedContext(Written(), 60.0)
+    context.slot = CallSlot(kind, "a peer", "a client", 0.0, lambda _: None)
+    await context.write(frame_from_server(STANDS))
+    assert context.slot.moved_bytes == moved

@@ -30,12 +30,13 @@ from server.models.bundles import BundleStore
 from server.models.generation import describe_unapplied, unapplied
 from server.models.offer import Offer
 from server.models.offers import make_offers
+from server.models.target_loader import load_target
 from server.observe import log
 from server.observe.health_service import HealthService
 from server.observe.metrics import Metrics, MetricsSnapshot, read, read_calls
 from server.observe.metrics_port import MetricsPort, read_on
 from server.options import ServeOptions
-from server.passes.target import Target, load_target
+from server.passes.target import Target
 from server.security.access import open_port, port_credentials
 from server.security.call_gate import CallGate
 from server.security.call_pools import CallPools

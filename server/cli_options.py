@@ -27,7 +27,7 @@ from server.options import (
     parse_target,
     split_cache_tokens,
 )
-from server.ranks.rank_info import find_rank_info
+from server.rank_info import find_rank_info
 
 _CACHE_TOKENS = 32768
 

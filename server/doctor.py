@@ -42,7 +42,7 @@ from server.models.generation import describe_unapplied, unapplied
 from server.models.memory_needed import REMEDY, MemoryNeeded, memory_needed, sum_needed
 from server.models.state_needs import state_needs
 from server.options import AccessOptions, TargetOptions
-from server.ranks.rank_info import check_devices
+from server.rank_info import check_devices
 from server.security.access import open_port, port_credentials
 from server.security.tokens import read_tokens
 

@@ -12,7 +12,7 @@ from common.address import Address
 from common.counted import counted
 from common.protocol.errors import MisuseError
 from common.protocol.plain import TYPEABLE, is_typeable, plain
-from server.ranks.rank_info import ALONE, RankInfo
+from server.rank_info import ALONE, RankInfo
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|)")
 

@@ -12,10 +12,11 @@ from server.events import EventListener
 from server.models.draft_models import load_exporters
 from server.models.offer import Offer, describe
 from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
+from server.models.target_loader import load_target
 from server.options import ServeOptions
 from server.passes.server_drafting import MAX_SERVER_DRAFTERS
 from server.passes.state_maker import StateMaker
-from server.passes.target import Target, load_target
+from server.passes.target import Target
 from server.security.memory_ceiling import TargetMemory
 from server.sessions.admission import ServingLimits
 from server.sessions.quotas import Quotas

@@ -22,8 +22,8 @@ from netem.experiments.one_device.bench import PAPER_TREE, open_bench
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.experiments.references import reference_answer
-from server.passes import target as passes
-from server.passes.target import load_target
+from server.models import target_loader
+from server.models.target_loader import load_target
 from tests.common.models.varlen import Varlen
 from tests.pretended_gpu import GPU, MPS, MixedDevicesError, is_on_gpu, load_on_cpu_first, pretended_gpu
 
@@ -37,7 +37,7 @@ def both(
 ) -> tuple[object, object]:
     """What `run` returns on the CPU and on a pretended GPU."""
     monkeypatch.setattr(bench, "load_causal_lm", load_on_cpu_first)
-    monkeypatch.setattr(passes, "load_causal_lm", load_on_cpu_first)
+    monkeypatch.setattr(target_loader, "load_causal_lm", load_on_cpu_first)
     monkeypatch.setattr(attention_backend, "find_varlen", lambda device, dtype: Varlen() if _is_half(dtype) else None)
     attention_backend.backend_for.cache_clear()
     on_cpu = run("cpu")

@@ -27,9 +27,10 @@ from netem.virtual.client import DraftSetup, ask
 from netem.virtual.clock import run_virtually
 from netem.virtual.server import VirtualServer
 from server.models.draft_models import load_exporters
-from server.passes.target import Target, load_target
+from server.models.target_loader import load_target
+from server.passes.target import Target
+from server.rank_info import RankInfo
 from server.ranks.lead import Lead
-from server.ranks.rank_info import RankInfo
 
 RANKS = 2
 PROMPTS, QUICK_PROMPTS = 204, 12

@@ -17,9 +17,10 @@ from server.events import EventListener, ignore_event
 from server.models.draft_models import load_exporters
 from server.models.offer import Offer, make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafterFactory
+from server.models.target_loader import load_target
 from server.options import Pace, SessionOptions
 from server.passes.state_maker import Exporters, StateMaker
-from server.passes.target import Target, load_target
+from server.passes.target import Target
 from server.sessions.admission import ServingLimits
 from server.sessions.sessions import Sessions
 

@@ -1,1 +1,1 @@
-"""The models of this server and what it offers of them: target card, tails, bundles, drafters beside the target."""
+"""The models of this server and what it offers of them: targets, their cards and tails, bundles, server drafters."""

@@ -15,10 +15,10 @@ import torch
 from common.models.packed import PackedModel
 from common.protocol.errors import OutriderError
 from server.fault_isolation import describe_error
-from server.passes.target import load_target
+from server.models.target_loader import load_target
+from server.rank_info import RankInfo, find_rank_info
 from server.ranks.commands import Beat, Load, Move, Read, Run, Serve, Stop, decode
 from server.ranks.group import Group, RanksBrokenError
-from server.ranks.rank_info import RankInfo, find_rank_info
 
 
 def follow(rank_info: RankInfo, device: str, store: str = "") -> NoReturn:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.distributed import distributed_c10d
 
 from server.fault_isolation import FatalError
-from server.ranks.rank_info import RankInfo
+from server.rank_info import RankInfo
 
 LOADING_S = 1800.0
 """How long a rank waits for another one while targets are loaded: disks and downloads differ."""

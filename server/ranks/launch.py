@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from common.programs import die_with_parent
-from server.ranks.rank_info import LOCAL_RANK, LOCAL_RANKS, RANK, RANKS
+from server.rank_info import LOCAL_RANK, LOCAL_RANKS, RANK, RANKS
 
 _FOLLOWER = Path(__file__).with_name("follower.py")
 _NETWORK = "GLOO_SOCKET_IFNAME"

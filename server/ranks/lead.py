@@ -29,11 +29,12 @@ from common.models.source import CONFIG, read_json
 from common.models.tensor_parallel import check_parts
 from common.protocol.errors import OutriderError
 from server.fault_isolation import describe_error
-from server.passes.target import Target, load_target
+from server.models.target_loader import load_target
+from server.passes.target import Target
+from server.rank_info import RankInfo, check_devices
 from server.ranks.commands import Beat, Command, Load, Move, Read, Run, Serve, Stop, encode
 from server.ranks.group import SILENCE_S, Group, RanksBrokenError
 from server.ranks.launch import ChildRanks
-from server.ranks.rank_info import RankInfo, check_devices
 
 _BEAT_S = 1.0
 _EXPLAINED_S = 2.0

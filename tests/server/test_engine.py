@@ -23,10 +23,10 @@ from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
 from server.engine import Clock, Engine
 from server.models.offer import make_offer
+from server.models.target_loader import load_target
 from server.options import Pace, SessionOptions
 from server.passes.batch import PassOutcome
 from server.passes.state_export import ExportRequest
-from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.families import FAMILIES
 from tests.hand_set_time import HandSetTime

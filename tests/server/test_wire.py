@@ -128,7 +128,7 @@ async def test_a_server_says_what_its_answers_depend_on(target: Path) -> None:
 async def test_a_server_says_how_passes_are_computed_where_the_processor_rules_the_default_out(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: None)
+    monkeypatch.setattr("server.models.target_loader.row_multiple", lambda model: None)
     options = options_for(target)
     options = replace(options, target=replace(options.target, dtype="bfloat16"))
     async with running(options) as server, connect(server.address) as connection:

@@ -12,7 +12,8 @@ from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.virtual.client import DraftSetup, LoadedDrafts
 from netem.virtual.server import VirtualServer, load_virtual_server
-from server.passes.target import Target, load_target
+from server.models.target_loader import load_target
+from server.passes.target import Target
 
 TokenPrompts = Mapping[str, list[list[int]]]
 """Token ids of prompts, by category."""

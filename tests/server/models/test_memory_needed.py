@@ -19,7 +19,7 @@ from common.weight_only.needs import read_file_header
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.models import memory_needed as module
 from server.models.memory_needed import MemoryNeeded, check_memory, memory_needed, sum_needed
-from server.passes.target import load_target
+from server.models.target_loader import load_target
 from tests.families import make_checkpoint
 from tests.other_families import GEMMA_4
 from tests.quantised import make_fp8, make_int4

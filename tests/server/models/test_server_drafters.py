@@ -17,9 +17,9 @@ from server.engine import Engine
 from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
 from server.models.server_drafters import DrafterPlacement, StateFedDrafter, StateFedDrafterFactory
+from server.models.target_loader import load_target
 from server.options import Pace, SessionOptions
 from server.passes.state_maker import StateMaker
-from server.passes.target import load_target
 from server.sessions.sessions import ServingLimits, Sessions
 from tests.drafts import (
     make_block_draft,

@@ -4,15 +4,12 @@ import weakref
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from common.models.errors import CheckpointError
-from common.models.pass_graphs import say_once
 from common.models.segment import PassInput
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
@@ -20,13 +17,12 @@ from common.protocol.rules import RULES, Rule
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST
 from common.protocol.scheduled_tokens import ScheduledTokens
-from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.fault_isolation import FatalError
 from server.passes.batch import ChosenTokens
-from server.passes.target import Target, load_target
+from server.passes.target import Target
 from server.refusal import AdmissionRefusedError, RefusalReason
 from server.sessions.sessions import Sessions
-from tests.pretended_gpu import GPU, load_on_cpu_first, pretended_gpu
+from tests.pretended_gpu import GPU
 from tests.server.clients_of_sessions import CAPACITY, SERVING_LIMITS, TERMS, Client
 
 
@@ -278,71 +274,3 @@ def test_a_pass_that_fails_after_its_forward_holds_no_logits_while_it_is_run_aga
     cases = [case(1, 2, wanted=[0, 1]), case(3, 4, wanted=[0, 1])]
     assert Target(model).verify(cases) == [chosen(2, 3), chosen(4, 5)]  # type: ignore[arg-type]
     assert model.passes == 3
-
-
-def test_a_target_whose_passes_do_not_agree_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = make_family_checkpoint(tmp_path / "target", FAMILIES["cohere"])
-    options = {"device": "cpu", "dtype": "float32", "capacity": 16, "threads": 0}
-    assert load_target(str(target), **options).model.pool.capacity == 16  # type: ignore[arg-type]
-    monkeypatch.setattr("common.models.packed.head_of", lambda model: model.lm_head)
-    with pytest.raises(CheckpointError, match="packed passes do not agree with the model type 'cohere'"):
-        load_target(str(target), **options)  # type: ignore[arg-type]
-
-
-def test_where_no_row_multiple_helps_batch_invariant_passes_are_refused_or_left(
-    target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: None)
-    options = {"device": "cpu", "dtype": "bfloat16", "capacity": 16, "threads": 1}
-    with pytest.raises(CheckpointError, match="choose --fast"):
-        load_target(str(target), **options, batch_invariant=True)  # type: ignore[arg-type]
-    assert not load_target(str(target), **options).is_batch_invariant  # type: ignore[arg-type]
-    assert "nearly as likely" in caplog.text
-    caplog.clear()
-    load_target(str(target), **options, batch_invariant=False)  # type: ignore[arg-type]
-    assert not caplog.text
-    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: 4)
-    assert load_target(str(target), **options).is_batch_invariant  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("device", "batch_invariant", "asked", "is_tried", "said"),
-    [
-        (str(GPU), False, None, True, ""),
-        (str(GPU), False, True, True, ""),
-        (str(GPU), False, False, False, ""),
-        (str(GPU), True, None, False, ""),
-        (str(GPU), True, True, False, "batch-invariant passes have too many shapes"),
-        ("cpu", False, None, False, ""),
-        ("cpu", False, True, True, ""),
-    ],
-)
-def test_passes_are_replayed_on_a_gpu_or_as_asked(
-    device: str,
-    batch_invariant: bool,
-    asked: bool | None,
-    is_tried: bool,
-    said: str,
-    target: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """What was not asked for and cannot be is no warning."""
-    tried: list[object] = []
-    monkeypatch.setattr("server.passes.target.graphs_of", tried.append)
-    monkeypatch.setattr("server.passes.target.row_multiple", lambda model: 1)
-    monkeypatch.setattr("server.passes.target.load_causal_lm", load_on_cpu_first)
-    say_once.cache_clear()
-    with pretended_gpu(monkeypatch):
-        load_target(
-            str(target),
-            device=device,
-            dtype="float32",
-            capacity=16,
-            threads=1,
-            batch_invariant=batch_invariant,
-            cuda_graphs=asked,
-        )
-    assert bool(tried) == is_tried
-    assert said in caplog.text
-    assert ("not captured" in caplog.text) == bool(said)

@@ -83,9 +83,10 @@ def test_they_end_when_rank_0_is_killed(idle_follower: Path) -> None:
 def test_one_that_is_stopped_does_not_outlive_a_daemon_that_lost_it(idle_follower: Path) -> None:
     code = """
 import pathlib, signal, sys, time
-from server.ranks import launch, lead, rank_info
+from server.rank_info import RankInfo
+from server.ranks import launch, lead
 launch._FOLLOWER, lead._GRACE_S = pathlib.Path(sys.argv[1]), 0.1
-daemon = lead.Lead(rank_info.RankInfo(ranks=2, local=2))
+daemon = lead.Lead(RankInfo(ranks=2, local=2))
 daemon._children = launch.ChildRanks(2, "cpu", print)
 (stopped,) = daemon._children._children
 stopped.send_signal(signal.SIGSTOP)

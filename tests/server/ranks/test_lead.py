@@ -17,12 +17,13 @@ from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.scheduled_tokens import ScheduledTokens
 from server.models.draft_models import load_exporters
 from server.models.offer import make_offer
+from server.models.target_loader import load_target
 from server.passes.batch import PassOutcome
-from server.passes.target import Target, load_target
+from server.passes.target import Target
+from server.rank_info import RankInfo
 from server.ranks.commands import Run
 from server.ranks.group import RanksBrokenError
 from server.ranks.lead import Lead
-from server.ranks.rank_info import RankInfo
 from tests.drafts import make_eagle3_draft, make_eagle_draft, make_moa_draft
 from tests.families import make_checkpoint
 from tests.server.ranks.two_ranks import as_rank_0

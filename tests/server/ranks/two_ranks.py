@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import torch
 
+from server.rank_info import RankInfo
 from server.ranks.follower import follow
 from server.ranks.lead import Lead
-from server.ranks.rank_info import RankInfo
 from tests.programs import FORKS
 
 Result = TypeVar("Result")

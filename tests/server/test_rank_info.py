@@ -3,7 +3,7 @@
 import pytest
 
 from common.protocol.errors import MisuseError
-from server.ranks.rank_info import ALONE, RankInfo, check_devices, find_rank_info
+from server.rank_info import ALONE, RankInfo, check_devices, find_rank_info
 
 LAUNCHED = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 

@@ -274,7 +274,7 @@ def doctor(
 
         from client.commands.doctor import Choice
         from client.commands.doctor import doctor as doctor_command
-        from common.programs.machine import device_named
+        from common.device import device_named
 
         reach = None if server is None else lambda: credentials.access_to(server)
         choice = Choice(reach, model, draft, device_named(device), dtype, weights, cache_dir)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from common.address import Address, parse_address, parse_destination
-from common.programs.machine import MOST_THREADS, device_named
+from common.device import MOST_THREADS, device_named
 from common.protocol.errors import MisuseError
 from server.options import (
     LOG_FORMATS,

@@ -25,14 +25,7 @@ from common.models.source import CONFIG, checkpoint_directory, read_json, weight
 from common.models.tensor_parallel import check_parts
 from common.programs.configuration import Program
 from common.programs.findings import Finding, is_well, show
-from common.programs.machine import (
-    PACKAGES,
-    check_clock,
-    check_device,
-    check_folder,
-    check_packages,
-    check_python,
-)
+from common.programs.machine import PACKAGES, check_clock, check_device, check_folder, check_packages, check_python
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.rpc.credentials import readable_by_others

@@ -26,8 +26,8 @@ from common.bundle import (
     first_damaged,
     write_bundle_file,
 )
+from common.counted import format_bytes
 from common.draft_kinds import LOOKUP, STATELESS_KINDS
-from common.programs.machine import format_bytes
 from common.protocol.errors import MisuseError
 from common.rpc.description import FileRequest, ServerDescription
 

@@ -15,16 +15,10 @@ from client.doctor.server_checks import check_server_description
 from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from common.cache import cache_directory
+from common.memory import free_memory_bytes
 from common.programs.configuration import Program, configured_by
 from common.programs.findings import Finding, is_well, show
-from common.programs.machine import (
-    check_clock,
-    check_device,
-    check_folder,
-    check_packages,
-    check_python,
-    free_memory_bytes,
-)
+from common.programs.machine import check_clock, check_device, check_folder, check_packages, check_python
 from common.programs.settings import check_settings
 from common.protocol.errors import MisuseError
 from common.weight_only.needs import number_bytes

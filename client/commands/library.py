@@ -11,7 +11,7 @@ import typer
 from client.cache import library
 from client.cache.library import KeptBundle
 from common.cache import cache_directory
-from common.programs.machine import format_bytes
+from common.counted import format_bytes
 from common.protocol.errors import MisuseError
 from common.protocol.plain import plain
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from client.drafting.needed_memory import Headers, needed_bytes
 from common.bundle import BundleManifest
+from common.counted import format_bytes
 from common.programs.findings import Finding
-from common.programs.machine import format_bytes
 from common.protocol.errors import OutriderError, PeerError
 from common.rpc.description import FileRequest, ServerDescription
 from common.rpc.stub import Connection

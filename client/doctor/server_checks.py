@@ -19,8 +19,9 @@ from client.link.replicas import check_model
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import BundleManifest, first_damaged
+from common.counted import format_bytes
 from common.programs.findings import Finding
-from common.programs.machine import check_folder, format_bytes
+from common.programs.machine import check_folder
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import PROTOCOL_VERSION
 from common.rpc.description import ServerDescription

@@ -18,11 +18,11 @@ from client.cache.quantised_bundle import quantised_here
 from client.drafting.depth import Depth, best_depth
 from client.errors import BundleError
 from common.bundle import BundleManifest
+from common.device import device_named
 from common.draft_kinds import LOOKUP, STATELESS_KINDS
 from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
 from common.drafters.stand_in import StandInDrafter
-from common.programs.machine import device_named
 from common.protocol.draft_state import WIRE_DTYPES
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest

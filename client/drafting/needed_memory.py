@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from common.bundle import TAIL_FOLDER
+from common.counted import format_bytes
 from common.draft_kinds import DRAFT_KINDS
+from common.memory import free_memory_bytes
 from common.models.errors import CheckpointError
-from common.programs.machine import format_bytes, free_memory_bytes
 from common.weight_only.modes import WEIGHTS_SUFFIX
 from common.weight_only.needs import StoredTensor, last_layers, memory_bytes, number_bytes, read_file_header
 

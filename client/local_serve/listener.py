@@ -44,7 +44,7 @@ from client.private.spans import SplitPrompt
 from client.terminal.render import unreached_line, waiting_line
 from client.text import Question
 from common.address import written
-from common.programs.machine import AUTO_DEVICE
+from common.device import AUTO_DEVICE
 from common.protocol.errors import OutriderError
 
 _REQUEST_S = 10.0  # a client sends its request within this time

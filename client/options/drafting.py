@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from common.device import MOST_THREADS
 from common.programs.command_line import one_of
-from common.programs.machine import MOST_THREADS
 
 if TYPE_CHECKING:
     from client.drafting.draft_loader import DraftChoice

@@ -16,9 +16,9 @@ from common.bundle import TAIL_FOLDER
 from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
 from common.models.source import CONFIG, weight_files
-from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.draft_state import HIDDEN, LAST
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest

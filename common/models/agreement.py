@@ -40,13 +40,13 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
+from common.memory import is_out_of_memory
 from common.models.attention import take_over
 from common.models.attention_backend import backend_for
 from common.models.batch_invariant_attention import BatchInvariantAttention
 from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from common.models.segment import Segment
-from common.programs.memory import is_out_of_memory
 from common.protocol.plain import plain
 
 TOLERANCES = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.06}

@@ -24,6 +24,7 @@ from transformers import (
 from transformers import __version__ as transformers_version
 from transformers.utils import logging
 
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.models.errors import CheckpointError
 from common.models.families import check_causal_lm, check_positions
 from common.models.fp8_blocks import check_whole_blocks
@@ -39,7 +40,6 @@ from common.models.source import (
 )
 from common.models.tensor_parallel import check_parts, loading_in_parts
 from common.models.tokenizer_growth import GROWING_STEPS, check_growth, check_growth_of_file
-from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.protocol.plain import plain
 
 # Not left out: transformers would ask at the terminal, and run the checkpoint's code after a "y".

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from common.memory import free_memory_bytes
 from common.models.decoder import CausalLm
 from common.models.parts import layers_of, projection_of, with_projection
-from common.programs.machine import free_memory_bytes
 
 _ROWS = 32
 """For which weights are laid out; other numbers of rows are as fast (measured from 1 to 520)."""

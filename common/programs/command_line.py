@@ -12,9 +12,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from common.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.programs.debugging import is_debugging, show_traceback
 from common.programs.interruption import INTERRUPTED, Interruption, let_sigterm_end_the_first_process
-from common.programs.memory import TOO_LITTLE_MEMORY, is_out_of_memory
 from common.programs.plain_stream import guard_streams
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.plain import LONGEST_LINE, plain

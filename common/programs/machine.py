@@ -4,7 +4,6 @@ Each check returns a finding and raises nothing. It may not know servers, target
 """
 
 import importlib.metadata
-import os
 import platform
 import shutil
 import sys
@@ -13,20 +12,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.counted import counted
-from common.programs.control_groups import memory_left_bytes
+from common.counted import counted, format_bytes
 from common.programs.findings import Finding
-
-MOST_THREADS = 4 * max(16, os.cpu_count() or 1)
-"""What `--threads` may say at most: far more threads than processors only wait for each other, and torch ends the
-process where the system has no more."""
 
 _OLDEST_PYTHON = (3, 11)
 PACKAGES = ("grpcio", "numpy", "protobuf", "rich", "safetensors", "tokenizers", "torch", "transformers", "typer")
 _PROGRAM = "outrider"
-_MEMORY = Path("/proc/meminfo")
 _DAY = 86_400
-_UNITS = {"GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 
 def check_python() -> Finding:
@@ -54,20 +46,6 @@ def check_clock(now: float, installed: float | None = None) -> Finding:
         return Finding("clock", f"{today} UTC")
     came = time.strftime("%Y-%m-%d", time.gmtime(begun))
     return Finding("clock", f"it says {today} UTC, but this program came here on {came}", "set this machine's clock")
-
-
-AUTO_DEVICE = "auto"
-"""Instead of a device's name: a GPU where there is one, else the processor."""
-
-
-def device_named(name: str) -> str:
-    """`name`, or the device that `AUTO_DEVICE` stands for on this machine. Torch's mps is untried, so that it has to be
-    named."""
-    if name != AUTO_DEVICE:
-        return name
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def check_device(device: str, dtype: str) -> Finding:
@@ -100,31 +78,6 @@ def check_device(device: str, dtype: str) -> Finding:
     if number is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):
         return Finding("device", f"{name}; it only emulates bfloat16", "use --dtype float16", is_minor=True)
     return Finding("device", f"{name}, computes in {dtype}")
-
-
-def format_bytes(size: float) -> str:
-    """A size in bytes as text for people, in the largest unit of which it is at least a tenth."""
-    for name, unit in _UNITS.items():
-        if size >= unit / 10:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size:.0f} bytes"
-
-
-def free_memory_bytes(device: str) -> int:
-    """Free memory of the device; for the CPU what programs can get of the machine's, or of their container's. 0 if it
-    is unknown."""
-    if device.startswith("cuda"):
-        import torch
-
-        return torch.cuda.mem_get_info(device)[0] if torch.cuda.is_available() else 0
-    try:
-        for line in _MEMORY.read_text(encoding="ascii").splitlines():
-            name, _, size = line.partition(":")
-            if name == "MemAvailable":  # what is free, and what the kernel's cache of files would give up
-                return int(min(int(size.split()[0]) * 1024, memory_left_bytes()))
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return 0
 
 
 def check_folder(subject: str, directory: Path, wanted: int, fix: str) -> Finding:

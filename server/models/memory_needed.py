@@ -11,13 +11,14 @@ from pathlib import Path
 
 from transformers import PreTrainedConfig
 
+from common.counted import format_bytes
+from common.memory import free_memory_bytes
 from common.models.checkpoint import load_config
 from common.models.errors import CheckpointError
 from common.models.families import key_value_numbers
 from common.models.placement import DTYPES
 from common.models.quantised import count_numbers, is_expanded, method_of
 from common.models.source import BITS, CONFIG, check_quantise, read_json, weight_files
-from common.programs.machine import format_bytes, free_memory_bytes
 from common.weight_only.modes import AS_IS
 from common.weight_only.needs import memory_bytes, read_file_header
 from server.models.state_needs import NO_STATE, StateNeeds

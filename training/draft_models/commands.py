@@ -18,9 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
+from common.device import MOST_THREADS
 from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftParts
 from common.programs.interruption import interrupted_with
-from common.programs.machine import MOST_THREADS
 from training.interrupted import what_goes_on
 from training.number_options import check_numbers
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import psutil
 
-from common.programs.machine import free_memory_bytes
+from common.memory import free_memory_bytes
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.experiment import Advance, Report, Request

@@ -8,10 +8,10 @@ from client.drafting import needed_memory
 from client.drafting.draft_loader import DraftChoice, DraftLoader
 from client.drafting.needed_memory import needed_bytes, read_headers
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
+from common.counted import format_bytes
 from common.draft_models.tail import write_tail
 from common.drafters import load
 from common.models.errors import CheckpointError
-from common.programs.machine import format_bytes
 from common.weight_only.modes import AS_IS, INT4, INT8
 from common.weight_only.needs import number_bytes
 from tests.drafts import make_moa_draft

@@ -6,9 +6,9 @@ from typing import Annotated
 import pytest
 import typer
 
+from common.memory import TOO_LITTLE_MEMORY
 from common.programs.command_line import Version, run
 from common.programs.interruption import Interruption
-from common.programs.memory import TOO_LITTLE_MEMORY
 from common.protocol.errors import MisuseError, OutriderError
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from common.programs.findings import Finding, Verdict
-from common.programs.machine import check_clock, check_device, check_folder, check_packages, check_python, format_bytes
+from common.programs.machine import check_clock, check_device, check_folder, check_packages, check_python
 
 DAY = 86_400
 
@@ -92,11 +92,3 @@ def test_a_disk_that_is_full(tmp_path):
     finding = check_folder("cache", tmp_path, 10**18, "take another")
     assert "1,000,000,000.0 GB are to come" in finding.detail
     assert finding.fix == "make room there, or take another"
-
-
-@pytest.mark.parametrize(
-    ("size", "told"),
-    [(0, "0 bytes"), (99, "99 bytes"), (1_500, "1.5 kB"), (99_000, "99.0 kB"), (2.5e6, "2.5 MB"), (1.25e9, "1.2 GB")],
-)
-def test_an_amount_is_told_in_a_unit_in_which_it_is_not_nothing(size, told):
-    assert format_bytes(size) == told

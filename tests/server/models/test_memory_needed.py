@@ -13,8 +13,6 @@ from common.models.errors import CheckpointError
 from common.models.families import key_width, value_width
 from common.models.packed import PackedModel
 from common.models.source import CONFIG, weight_files
-from common.programs import machine
-from common.programs.machine import free_memory_bytes
 from common.weight_only.needs import read_file_header
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
 from server.models import memory_needed as module
@@ -126,10 +124,3 @@ def test_targets_of_one_device_add_up() -> None:
     assert two.fits
     assert sum_needed([one, two]) == MemoryNeeded(160, 40, 3, 12, 200)
     assert not sum_needed([one, two]).fits
-
-
-def test_memory_that_files_occupy_for_now_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it, a machine that has read a large file would seem full."""
-    (tmp_path / "meminfo").write_text("MemTotal: 3000 kB\nMemFree: 1000 kB\nMemAvailable: 2000 kB\n")
-    monkeypatch.setattr(machine, "_MEMORY", tmp_path / "meminfo")
-    assert free_memory_bytes("cpu") == 2000 * 1024

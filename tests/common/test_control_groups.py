@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from common.programs import control_groups, machine
-from common.programs.control_groups import memory_left_bytes
+from common import control_groups, memory
+from common.control_groups import memory_left_bytes
 
 
 @pytest.fixture
@@ -70,6 +70,6 @@ def test_groups_of_the_first_version_are_read_too(group, tmp_path):
 
 
 def test_free_memory_is_no_more_than_is_left(group):
-    assert machine.free_memory_bytes("cpu") > 1000
+    assert memory.free_memory_bytes("cpu") > 1000
     group("", "1000", 700)
-    assert machine.free_memory_bytes("cpu") == 300
+    assert memory.free_memory_bytes("cpu") == 300

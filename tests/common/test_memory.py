@@ -1,9 +1,12 @@
-"""common.programs.memory: running out of memory is recognised, whoever reports it and however it is wrapped."""
+"""Free memory, and running out of it, which is recognised whoever reports it and however it is wrapped."""
+
+from pathlib import Path
 
 import pytest
 import torch
 
-from common.programs.memory import is_out_of_memory
+from common import memory
+from common.memory import free_memory_bytes, is_out_of_memory
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,10 @@ def test_torch_says_what_is_looked_for():
     with pytest.raises(RuntimeError) as refused:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert is_out_of_memory(refused.value)
+
+
+def test_memory_that_files_occupy_for_now_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a machine that has read a large file would seem full."""
+    (tmp_path / "meminfo").write_text("MemTotal: 3000 kB\nMemFree: 1000 kB\nMemAvailable: 2000 kB\n")
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "meminfo")
+    assert free_memory_bytes("cpu") == 2000 * 1024

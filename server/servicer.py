@@ -23,6 +23,7 @@ from server.constraint_compiler import ConstraintCompiler, machine_of
 from server.engine import Engine
 from server.fault_isolation import describe_error
 from server.models.bundles import BundleStore
+from server.security.call_gate import on_stream_end
 from server.security.tokens import NOBODY, Tokens
 from server.sessions.outgoing_queue import OutgoingQueue
 
@@ -94,7 +95,8 @@ class Servicer(OutriderService):
         """One stream. When its context is left, its session is over or on lease."""
         # The call gate has refused calls without a valid token.
         client = None if self._tokens is None else self._tokens.holder(metadata)
-        stream = _Stream(OutgoingQueue(client or NOBODY), self._default.engine, client or machine_of(peer))
+        outgoing = OutgoingQueue(client or NOBODY, on_stream_end.get())
+        stream = _Stream(outgoing, self._default.engine, client or machine_of(peer))
         listening = asyncio.create_task(self._listen(messages, stream))
         try:
             yield stream.outgoing

@@ -8,6 +8,7 @@ chooses how long it waits for the request. It may not know what any call does.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -21,7 +22,6 @@ from common.rpc.service import SERVICE_NAME
 from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, CallSlot
 from server.security.reset_call import reset_call
 from server.security.tokens import NOBODY, Tokens
-from server.sessions.outgoing_queue import on_stream_end
 
 _OPEN_TO_ALL = f"/{health.SERVICE_NAME}/"
 
@@ -46,6 +46,10 @@ _SAID = {
     CallRefusal.REQUEST: (grpc.StatusCode.INVALID_ARGUMENT, "the request cannot be decoded"),
     CallRefusal.METHOD: (grpc.StatusCode.UNIMPLEMENTED, "this server has no such method"),
 }
+
+on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", default=lambda: None)
+"""What the handler of a stream calls when its session is over or on lease, though its last messages are unread: from
+then on the call counts as another kind."""
 
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 Clock = Callable[[], float]

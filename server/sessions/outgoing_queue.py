@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextvars import ContextVar
 
 from common.protocol.messages import Failed, FailureCode, FromServer, State
 from common.protocol.state_window import MAX_WINDOW_BYTES
@@ -14,21 +13,18 @@ MAX_WAITING = 4096
 MAX_WAITING_STATE = 4 * MAX_WINDOW_BYTES
 """Bytes of draft state. The window sends less than this to a client that acknowledges what it reads."""
 
-on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", default=lambda: None)
-"""Called when the stream that is made in this context ends; set by what limits calls."""
-
 
 class OutgoingQueue:
     """The engine puts messages in, the servicer takes them out."""
 
-    def __init__(self, client: str = "") -> None:
-        """`client` is the name of the token that the stream bears."""
+    def __init__(self, client: str = "", on_end: Callable[[], object] = lambda: None) -> None:
+        """`client` is the name of the token that the stream bears; `on_end` is called once, when the stream ends."""
         self.client = client
+        self._on_end = on_end
         self._waiting: deque[FromServer] = deque()
         self._states: deque[State] = deque()  # sent after everything else, and of no use once the stream has ended
         self._state_bytes = 0
         self._ended = False
-        self._on_end = on_stream_end.get()
         self._changed = asyncio.Event()
 
     @property

@@ -24,6 +24,7 @@ from common.protocol.messages import (
     Settings,
 )
 from server.refusal import RefusalReason
+from server.security.call_gate import on_stream_end
 from server.security.tokens import NOBODY
 from server.servicer import ReplicaStatus
 from server.sessions.quotas import Allowance, Quotas
@@ -45,6 +46,17 @@ async def test_a_stream_without_a_first_frame_is_told_and_ended() -> None:
         (failed,) = [message async for message in stream]
     assert isinstance(failed, Failed)
     assert failed.message == "no Open came within 0.01 seconds"
+
+
+async def test_the_gate_is_told_that_a_streams_session_is_over_while_its_messages_are_unread() -> None:
+    ended: list[None] = []
+    on_stream_end.set(lambda: ended.append(None))
+    async with make_servicer().generate(silence(), (), PEER) as stream:
+        assert not ended
+        async with asyncio.timeout(5):
+            while not stream.ended:
+                await asyncio.sleep(0.005)
+        assert len(ended) == 1
 
 
 async def test_a_stream_that_has_begun_may_stay_silent() -> None:

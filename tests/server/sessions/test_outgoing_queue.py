@@ -16,6 +16,16 @@ async def test_what_waits_at_the_end_is_still_sent() -> None:
     assert [message async for message in stream] == [Opened("a")]
 
 
+async def test_the_end_is_told_once() -> None:
+    told: list[None] = []
+    stream = OutgoingQueue("someone", lambda: told.append(None))
+    stream.put(Opened("a"))
+    assert not told
+    stream.end()
+    stream.end()
+    assert len(told) == 1
+
+
 async def test_a_client_that_does_not_read_is_cut_off() -> None:
     for message in (Opened("a"), state(0)):
         stream = OutgoingQueue()

@@ -10,12 +10,11 @@ import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from client.answer import DRAFTER_FAILED, OFFLINE, Answer, AnswerRecord, TokenListener
 from client.drafting.controller import Controller, FixedTree, TreeController
 from client.drafting.loop import DraftingLoop, Step
-from client.drafting.pace import Levels, PacedDrafter
+from client.drafting.pace import DetachedDrafter, Levels, PacedDrafter
 from client.drafting.provisional import ProvisionalCount
 from client.errors import ServerRefusedError
 from client.link.link_state import LinkState
@@ -23,7 +22,8 @@ from client.link.offline import OfflineOptions, OfflineWait, WaitListener, ignor
 from client.link.reconnecting_stream import Dial, LeaveFull, LinkListener, ReconnectingStream, ignore_link_changes
 from client.link.stream import Stream
 from client.refusals import Refusals
-from client.stats import Clock, Meter
+from client.stats import Meter
+from common.clock import Clock
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.pacing import PacedThread, WorkerFactory
@@ -40,21 +40,10 @@ from common.protocol.messages import (
     Open,
     Opened,
     Settings,
-    State,
 )
 from common.protocol.transitions import ClientState
 from common.rpc.errors import LinkError
 from common.rpc.traffic import Traffic
-
-
-@dataclass(frozen=True, slots=True)
-class DetachedDrafter:
-    """What is left of a conversation whose link was ended for good: its drafter, and the draft state that it has not
-    seen."""
-
-    drafter: PacedDrafter
-    draft_name: str
-    states: tuple[State, ...]
 
 
 class Conversation:

@@ -11,7 +11,8 @@ from client.answer import OFFLINE, Answer
 from client.answering import AnswerOptions
 from client.assembly import Client
 from client.conversation import Conversation
-from client.link.link_state import LinkLog, LinkState
+from client.link.link_log import LinkLog
+from client.link.link_state import LinkState
 from client.link.offline import WaitListener, ignore_wait
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.spans import SplitPrompt

@@ -1,12 +1,12 @@
 """What one answer cost, as scripts read it, and the meter that measures it. The clock is injected; no I/O."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-Clock = Callable[[], float]
+from common.clock import Clock
 
 _DIGITS = {"seconds": 6, "tokens_per_second": 3, "ttft_seconds": 6, "accept_length": 3, "rtt_ms": 3}
 

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from typing import Protocol
 
+from common.clock import Clock
 from common.pacing import PacedThread, WorkerFactory
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, FailureCode, FromClient, Open
@@ -28,7 +29,6 @@ from server.sessions.counters import Counters
 from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.sessions import Sessions
 
-Clock = Callable[[], float]
 _log = logging.getLogger(__name__)
 
 _DRAIN_POLL = 0.02

@@ -6,12 +6,12 @@ What may live here: the display of training progress. It may not know any recipe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from common.clock import Clock
 from common.programs.console import PlainConsole
 
 LINE_SECONDS = 30.0
@@ -21,7 +21,7 @@ LINE_SECONDS = 30.0
 class TrainingBar:
     """A context manager that shows one bar for each stage, or plain lines on a stream that is no terminal."""
 
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, console: Console | None = None, clock: Clock = time.monotonic) -> None:
         self.console = console or PlainConsole(stderr=True)
         self.clock = clock
         self.bar = Progress(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeVar
 
-from client.stats import Clock
+from common.clock import Clock
 from common.drafters.drafter import Drafter
 from common.protocol.tree import TokenTree
 

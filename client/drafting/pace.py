@@ -48,3 +48,13 @@ class PacedDrafter:
     def close(self) -> None:
         """Waits for a level that still runs."""
         self._worker.close()
+
+
+@dataclass(frozen=True, slots=True)
+class DetachedDrafter:
+    """What is left of a conversation whose link was ended for good: its drafter, and the draft state that it has not
+    seen."""
+
+    drafter: PacedDrafter
+    draft_name: str
+    states: tuple[State, ...]

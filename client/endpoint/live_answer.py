@@ -17,9 +17,9 @@ from client.endpoint.faults import FaultError, internal
 from client.endpoint.monitor import Monitor
 from client.endpoint.service import Service
 from client.link.link_state import LinkState
-from client.stats import Clock
 from client.terminal.render import AnswerView
 from client.text import decode
+from common.clock import Clock
 from common.protocol.client_session import ClientSession
 
 if TYPE_CHECKING:

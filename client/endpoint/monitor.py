@@ -16,7 +16,8 @@ from client.conversation import Conversation
 from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.link.shared_connection import SharedConnection
-from client.stats import Clock, per
+from client.stats import per
+from common.clock import Clock
 from common.protocol.errors import OutriderError
 from common.protocol.response_time import ResponseTime
 from common.rpc.errors import LinkError

@@ -7,9 +7,7 @@ drafting or streams; it decides when to probe, when to give a stream up and when
 import math
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
-from client.stats import Clock
 from common.protocol.response_time import ResponseTime
 
 
@@ -110,14 +108,14 @@ class LinkWatch:
         return is_first or self.state is LinkState.ONLINE
 
     @property
-    def timeout(self) -> float:
+    def timeout_s(self) -> float:
         """Seconds within which a probe should be answered, as TCP times its retransmissions (RFC 6298)."""
         return max(_LEAST_TIMEOUT_S, self._trips.allowance(unknown=_UNKNOWN_TIMEOUT_S))
 
     @property
-    def quiet(self) -> float:
+    def quiet_s(self) -> float:
         """Seconds of silence after which a probe is sent."""
-        return max(_LEAST_QUIET_S, self.timeout / 2)
+        return max(_LEAST_QUIET_S, self.timeout_s / 2)
 
     @property
     def upload_s(self) -> float:
@@ -139,15 +137,15 @@ class LinkWatch:
             return math.inf
         match self.state:
             case LinkState.RESUMING:
-                patience = max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout)
+                patience = max(_LEAST_RESUME_S, _RESUME_TIMEOUTS * self.timeout_s)
                 return self._since + self.upload_s + patience
             case LinkState.SUSPECT:
                 return self._since + self.upload_s + self._suspect_s
-        return self._heard_at + self.quiet if self._probed_at is None else self._probed_at + self.timeout
+        return self._heard_at + self.quiet_s if self._probed_at is None else self._probed_at + self.timeout_s
 
     @property
     def _suspect_s(self) -> float:
-        return max(_LEAST_SUSPECT_S, _SUSPECT_TIMEOUTS * self.timeout)
+        return max(_LEAST_SUSPECT_S, _SUSPECT_TIMEOUTS * self.timeout_s)
 
     def tick(self, now: float) -> LinkAction | None:
         """The action that is due now, if any. A probe is to carry the number that `probed` returns; a caller that gives
@@ -199,7 +197,7 @@ class LinkWatch:
 
     def answered(self, number: int, now: float) -> None:
         """The answer to a probe came."""
-        if self._asked_at is not None and now - self._asked_at > self.timeout + self._suspect_s:
+        if self._asked_at is not None and now - self._asked_at > self.timeout_s + self._suspect_s:
             self._trips.restart()  # this process did not run, or the probe waited behind a long frame
         if number == self._probes:  # messages keep their order: what was sent before the probe has come
             self._uploaded_by = min(self._uploaded_by, now + _seconds_to_upload(self._sent_bytes - self._probed_bytes))
@@ -212,7 +210,7 @@ class LinkWatch:
             self.reconnects += self.has_been_heard
             took = now - self._since
             # Else it times the upload, or a connection that had to be made again: a probe will tell.
-            if self._trips.is_unknown and _seconds_to_upload(self._sent_bytes) < self.quiet and took < self.timeout:
+            if self._trips.is_unknown and _seconds_to_upload(self._sent_bytes) < self.quiet_s and took < self.timeout_s:
                 self._trips.observe(took)
             self._uploaded_by = now  # nothing is answered before all has come that a new stream begins with
         self.has_been_heard = True
@@ -283,23 +281,3 @@ class LinkWatch:
 
 def _seconds_to_upload(size_bytes: int) -> float:
     return size_bytes / _SLOWEST_UPLOAD_BYTES_PER_S
-
-
-class LinkLog:
-    """The states of the link during an answer, for a program to read. A link listener; times are in seconds since it
-    was made. Failed attempts to reconnect are left out."""
-
-    def __init__(self, clock: Clock):
-        self._clock = clock
-        self._began = clock()
-        self._states: list[tuple[float, LinkState]] = []
-
-    def __call__(self, state: LinkState) -> None:
-        before = [each for _, each in self._states[-2:]]
-        if state is LinkState.OFFLINE and before == [LinkState.OFFLINE, LinkState.RESUMING]:
-            self._states.pop()
-        else:
-            self._states.append((self._clock() - self._began, state))
-
-    def as_list(self) -> list[dict[str, Any]]:
-        return [{"seconds": round(seconds, 3), "state": state.value} for seconds, state in self._states]

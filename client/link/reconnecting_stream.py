@@ -13,7 +13,7 @@ from random import random
 
 from client.link.link_state import LinkAction, LinkState, LinkWatch
 from client.link.stream import Stream
-from client.stats import Clock
+from common.clock import Clock
 from common.protocol.messages import Failed, FromClient, FromServer, Ping, Pong
 from common.rpc.errors import HungUpError, LinkError
 from common.rpc.traffic import Traffic

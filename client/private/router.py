@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from client.answer import Answer, TokenListener
-from client.conversation import Conversation, DetachedDrafter
+from client.conversation import Conversation
 from client.drafting.loop import ONE_TOKEN
-from client.drafting.pace import Levels
+from client.drafting.pace import DetachedDrafter, Levels
 from client.drafting.repetition import STOPPED
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
 from client.private.draft_only import REPETITION, AnswerBounds, DraftOnlyDecoding
 from client.private.spans import SplitPrompt
-from client.stats import Clock, Meter, Stats
+from client.stats import Meter, Stats
+from common.clock import Clock
 from common.protocol.checks import prompt_fault
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import FinishReason, Settings, State

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from client.link.link_state import LinkState
-from client.stats import Clock, Stats
+from client.stats import Stats
 from client.stops import TextBeforeStop
 from client.terminal.screen import Screen
 from client.text import IncrementalText
+from common.clock import Clock
 from common.counted import counted
 from common.protocol.plain import printable
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from common.clock import Clock
 from common.protocol.errors import MisuseError, OutriderError
 from server.fault_isolation import describe_error
 from server.fleet.members import Member, alike, read_member, sessions_elsewhere
@@ -62,7 +63,7 @@ class Fleet:
         own: Member,
         quotas: Quotas,
         sessions: Callable[[], Mapping[str, int]],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ):
         """`own` is what this server says of itself, with the `sessions` that each client has at that time."""
         self.addresses = alike(own, ())

@@ -18,6 +18,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 
+from common.clock import Clock
 from common.rpc.service import SERVICE_NAME
 from server.security.call_pools import CallKind, CallPools, CallRefusal, CallRefusedError, CallSlot
 from server.security.reset_call import reset_call
@@ -52,7 +53,6 @@ on_stream_end: ContextVar[Callable[[], None]] = ContextVar("on_stream_end", defa
 then on the call counts as another kind."""
 
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
-Clock = Callable[[], float]
 
 
 class CallGate(grpc.aio.ServerInterceptor):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from typing import Protocol
 from prometheus_client.metrics_core import Metric
 
 from common.address import Address, written
+from common.clock import Clock
 from common.counted import counted
 from common.programs.command_line import MISUSE
 from common.protocol.errors import MisuseError, OutriderError
@@ -85,7 +86,7 @@ class Supervisor:
         start: Callable[[int], RunningReplica],
         bounds: Bounds,
         say: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ):
         """`start` starts the replica of that number, and returns at once. `say` writes a line for the operator."""
         self.plan = Plan(bounds.least)

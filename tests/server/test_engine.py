@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 
+from common.clock import Clock
 from common.drafters.independent import IndependentNetwork
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.checkpoint import load_causal_lm
@@ -21,7 +22,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import Commit, FromServer, Settings, State
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.terms import Terms
-from server.engine import Clock, Engine
+from server.engine import Engine
 from server.models.offer import make_offer
 from server.models.target_loader import load_target
 from server.options import Pace, SessionOptions

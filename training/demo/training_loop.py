@@ -17,6 +17,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from common.atomic import atomic_file
+from common.clock import Clock
 from common.protocol.errors import MisuseError
 from training.demo.batching import ConversationBatch
 from training.demo.muon import Muon
@@ -90,7 +91,7 @@ def run(
     settings: TargetLoopSettings,
     checkpoint: Path,
     report: Callable[[TargetProgress], None] = lambda progress: None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
 ) -> TargetProgress:
     """Train `model` in place, on its device, until the run ends; continue from `checkpoint` where it exists."""
     device = model.device

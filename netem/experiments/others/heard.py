@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from client.stats import Clock
+from common.clock import Clock
 
 
 @dataclass(slots=True)

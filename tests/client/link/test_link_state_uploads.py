@@ -63,7 +63,7 @@ def test_an_upload_is_no_round_trip():
     link.expect(0.0)
     link.sent(160_000, 0.0)
     link.heard(5.0)
-    assert link.timeout <= 1.0
+    assert link.timeout_s <= 1.0
     since = overdue(link)
     assert link.due - since <= 4.0
 

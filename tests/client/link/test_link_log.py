@@ -1,6 +1,7 @@
 """The log of the link for programs: each change of state with its time, failed attempts left out."""
 
-from client.link.link_state import LinkLog, LinkState
+from client.link.link_log import LinkLog
+from client.link.link_state import LinkState
 
 
 def logged(*changes: tuple[float, LinkState]) -> list[dict]:

@@ -129,7 +129,8 @@ class ClientSession:
         first = self.tree.last_id + 1
         offered = [self._number(first, index, proposal) for index, proposal in enumerate(proposals)]
         room = self._limits.max_nodes - len(self.tree)
-        fresh = [node for node in self.tree.grow(frontier, _fitting(offered, room)) if node.position < self._limit]
+        end = self._limit - 1  # the last token of an answer needs no node
+        fresh = [node for node in self.tree.grow(frontier, _fitting(offered, room)) if node.position < end]
         self.tree.forget(frontier)  # no later view is older than this one
         return self._grow(self.tree.grown(fresh)) if fresh and not self._is_lost else None
 
@@ -214,7 +215,7 @@ class ClientSession:
     @property
     def room(self) -> int:
         """How many tokens the answer may still gain."""
-        return self._limit + 1 - self.tree.frontier
+        return self._limit - self.tree.frontier
 
     # Details.
 
@@ -286,8 +287,8 @@ class ClientSession:
 
     @property
     def _limit(self) -> int:
-        """The server has no use for positions from here on."""
-        return min(self._limits.context, self._prompt_length + self._settings.max_new_tokens) - 1
+        """Of tokens in the sequence."""
+        return min(self._limits.context, self._prompt_length + self._settings.max_new_tokens)
 
     def _advance(self, event: type) -> None:
         self.state = client_after(self.state, event)

@@ -14,18 +14,19 @@ from common.protocol.tree import Node, TokenTree
 from common.protocol.tree_rows import Floats, TreeRows
 
 
-def likeliest(tree: TokenTree, count: int, last: int) -> Sequence[int]:
-    """The rows of the likeliest nodes at positions below `last`, at most `count`, parents first; a range where these
-    are the first rows of the tree."""
-    rows, depth = tree.rows, last - tree.root.position
+def likeliest(tree: TokenTree, count: int, room: int) -> Sequence[int]:
+    """The rows of the likeliest nodes, at most `count`, parents first; a range where these are the first rows of the
+    tree. The answer may gain `room` tokens, the last of which needs no node: those at depths below `room` are of use.
+    """
+    rows = tree.rows
     if rows.grouped:
-        return _likeliest_groups(rows, count, depth)
-    if rows.deepest < depth:
+        return _likeliest_groups(rows, count, room)
+    if rows.deepest < room:
         return range(1, 1 + min(count, len(rows) - 1))
-    return [row for row in np.flatnonzero(rows.depths < depth).tolist() if row][:count]
+    return [row for row in np.flatnonzero(rows.depths < room).tolist() if row][:count]
 
 
-def _likeliest_groups(rows: TreeRows, count: int, depth: int) -> list[int]:
+def _likeliest_groups(rows: TreeRows, count: int, room: int) -> list[int]:
     groups: defaultdict[int, list[int]] = defaultdict(list)
     for row, parent in enumerate(rows.parents.tolist()):
         groups[parent].append(row)
@@ -35,7 +36,7 @@ def _likeliest_groups(rows: TreeRows, count: int, depth: int) -> list[int]:
     heap = [(0.0, group[0], group)] if (group := groups.get(0)) else []
     while heap and len(chosen) < count:
         group = heapq.heappop(heap)[2]
-        if depths[group[0]] >= depth or len(group) > count - len(chosen):
+        if depths[group[0]] >= room or len(group) > count - len(chosen):
             continue
         chosen += group
         for row in group:
@@ -79,15 +80,15 @@ def commit_probabilities(trees: Sequence[TreeRows], max_acceptances: Sequence[fl
     return [np.minimum.accumulate(ranked[end - size + 1 : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
-def expected_level_gain(tree: TokenTree, last: int) -> float:
-    """The expected tokens that a pass gains from one more level of nodes, at positions below `last`: about the
+def expected_level_gain(tree: TokenTree, room: int) -> float:
+    """The expected tokens that a pass gains from one more level of nodes, in an answer that may gain `room`: about the
     probability that its walk reaches a leaf."""
     rows = tree.rows
     if len(rows) == 1:
-        return float(tree.frontier < last)
+        return float(room > 1)
     is_leaf = np.ones(len(rows), dtype=np.bool_)
     is_leaf[rows.parents[1:]] = False
-    return float(rows.probabilities[is_leaf & (rows.depths + 1 < last - tree.root.position)].sum())
+    return float(rows.probabilities[is_leaf & (rows.depths + 1 < room)].sum())
 
 
 class LevelGain:
@@ -97,8 +98,8 @@ class LevelGain:
         self._computed_for: tuple[Node, int, int] | None = None
         self._level_gain = 0.0
 
-    def of(self, tree: TokenTree, limit: int) -> float:
-        state = (tree.root, len(tree), limit)
+    def of(self, tree: TokenTree, room: int) -> float:
+        state = (tree.root, len(tree), room)
         if state != self._computed_for:
-            self._computed_for, self._level_gain = state, expected_level_gain(tree, limit)
+            self._computed_for, self._level_gain = state, expected_level_gain(tree, room)
         return self._level_gain

@@ -87,12 +87,11 @@ class ServerSession:
         if self.feed is not None:
             self.feed.restart()
         if self.resumes(opened):
-            known = len(opened.tokens)
             self.tree.rewrite(self.tree.frontier, ())
-            self.acked = known
+            self.acked = len(opened.tokens)
             self.answered_at = self._exhausted_at = 0
             self._response_time.restart()
-            return (Opened(self.id), *self._replay(known), *self._end_if_fed())
+            return (Opened(self.id), *self._replay(), *self._end_if_fed())
         same = common_prefix(self.tree.tokens, opened.tokens)
         if self.feed is not None:
             self.feed.rewrite(same)
@@ -185,7 +184,7 @@ class ServerSession:
             exhausted=self._exhausted_at == self.tree.frontier,
             since=self._root_committed_at,
             response_s=self._response_time.allowance(),
-            level_gain=self._level_gain.of(self.tree, self.limit - 1) if self.may_server_draft else 0.0,
+            level_gain=self._level_gain.of(self.tree, self.room) if self.may_server_draft else 0.0,
             tokens_per_s=self.acceptance.tokens_per_s,
             miss_rate=self.acceptance.miss_rate,
             level_seconds=self._pass_timings.level_seconds,
@@ -194,6 +193,11 @@ class ServerSession:
             beside=beside,
         )
         return self.idle_policy.due(waiting)
+
+    @property
+    def room(self) -> int:
+        """How many tokens the answer may still gain."""
+        return self.limit - self.tree.frontier
 
     @property
     def stalled(self) -> bool:
@@ -212,10 +216,9 @@ class ServerSession:
         chain = tuple(tokens[self.processed : self.processed + budget])
         if self.processed + len(chain) < len(tokens) or self.settings.wants_state_alone:
             return ScheduledTokens(self.processed, chain, None, self.epoch)
-        # Nodes past the limit cannot be committed.
-        last = self.limit - 1
-        nodes = likeliest(self.tree, budget - len(chain), last)
-        verify_input = make_verify_input(self.tree, nodes, self.settings, last, self.prompt_length, self._constraint)
+        room = self.room
+        nodes = likeliest(self.tree, budget - len(chain), room)
+        verify_input = make_verify_input(self.tree, nodes, self.settings, room, self.prompt_length, self._constraint)
         return ScheduledTokens(self.processed, chain, verify_input, self.epoch)
 
     def complete(
@@ -228,8 +231,7 @@ class ServerSession:
         if scheduled.verify_input is None:
             return PassResult(True, (), ())
         start = self.tree.frontier
-        room, stop = self.limit - start, self.settings.stop
-        kept, reason = cut(self.tree.tokens, self.prompt_length, tokens, stop, room, self._terms)
+        kept, reason = cut(self.tree.tokens, self.prompt_length, tokens, self.settings.stop, self.room, self._terms)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
         path = scheduled.path(tokens[:kept])
         # The last token is computed again even if a node carried it: a root needs logits, and its K/V may be unusable.
@@ -261,9 +263,8 @@ class ServerSession:
         if epoch != self.epoch:
             return
         drafted_at = len(view.tokens)
-        fresh = self.tree.add_server_drafted(
-            drafted_at, proposals[: max(0, self._terms.max_server_drafted_nodes - len(self.tree))]
-        )
+        most = max(0, self._terms.max_server_drafted_nodes - len(self.tree))
+        fresh = self.tree.add_server_drafted(drafted_at, proposals[:most])
         if not fresh and drafted_at == self.tree.frontier:
             self._resting_at = self.tree.frontier
 
@@ -355,8 +356,7 @@ class ServerSession:
         begin, answer = self.prompt_length, self.tree.tokens[self.prompt_length :]
         if not answer:
             return self._end_if_fed()
-        room, stop = self.limit - begin, self.settings.stop
-        _, reason = cut(self.tree.tokens[:begin], begin, answer, stop, room, self._terms)
+        _, reason = cut(self.tree.tokens[:begin], begin, answer, self.settings.stop, self.limit - begin, self._terms)
         return () if reason is None else (self._finish(reason),)
 
     def _end_if_fed(self) -> Replies:
@@ -367,8 +367,8 @@ class ServerSession:
         is_fed = feed is None or feed.has_delivered(self.tree.frontier)
         return (self._finish(FinishReason.LENGTH),) if is_fed else ()
 
-    def _replay(self, known: int) -> Replies:
-        commits = self._unacknowledged.repeated(self.turn, known, self.tree.tokens)
+    def _replay(self) -> Replies:
+        commits = self._unacknowledged.repeated(self.turn, self.acked, self.tree.tokens)
         return commits if self._finished is None else (*commits, self._finished)
 
     def _finish(self, reason: FinishReason) -> Finished:

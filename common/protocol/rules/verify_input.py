@@ -63,12 +63,12 @@ def make_verify_input(
     tree: TokenTree,
     nodes: Sequence[int],
     settings: Settings,
-    last: float = math.inf,
+    room: float = math.inf,
     prompt_length: int = 0,
     constraint: AnswerConstraint | None = None,
 ) -> VerifyInput:
     """The verify input of a pass over the tree's root and the `nodes` of these rows of the tree: parents first,
-    siblings in the order of these rows. Nodes at positions from `last` on can never be committed."""
+    siblings in the order of these rows. Nodes from depth `room` on can never be committed."""
     rule, sampling, rows = settings.rule, settings.sampling, tree.rows
     seen = tuple(tree.tokens) if sampling.looks_back or constraint is not None else ()
     if isinstance(nodes, range) and not tree.grouped:
@@ -90,9 +90,8 @@ def make_verify_input(
     waiting: set[int] = set()
     if tree.grouped:
         # A group is in a pass whole or not at all.
-        depth = last - tree.root.position
         every = zip(range(len(rows)), rows.parents.tolist(), rows.depths.tolist(), strict=True)
-        waiting = {row_of[above] for row, above, at in every if above in row_of and row not in row_of and at < depth}
+        waiting = {row_of[above] for row, above, at in every if above in row_of and row not in row_of and at < room}
     return VerifyInput(
         settings.rule,
         sampling,

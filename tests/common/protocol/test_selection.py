@@ -25,9 +25,9 @@ def tree_of(nodes, grouped):
     return tree
 
 
-def chosen(tree, count, last=FAR):
+def chosen(tree, count, room=FAR):
     """The ids of the nodes, which are their tokens."""
-    return tree.rows.tokens[list(likeliest(tree, count, last))].tolist()
+    return tree.rows.tokens[list(likeliest(tree, count, room))].tolist()
 
 
 def test_what_is_as_good_as_impossible_adds_nothing_and_breaks_nothing():
@@ -35,7 +35,7 @@ def test_what_is_as_good_as_impossible_adds_nothing_and_breaks_nothing():
     chain = tree_of([(parent, -100.0) for parent in range(300)], grouped=False)
     weighed = weighed_alone(chain, 0.6)
     assert weighed[-290:].tolist() == [0.0] * 290
-    assert chosen(chain, 300, last=1000) == list(range(1, 301))
+    assert chosen(chain, 300, room=1000) == list(range(1, 301))
     assert expected_level_gain(chain, 10_000) == 0.0
     beside = tree_of([(0, -0.1), *((parent, -100.0) for parent in range(1, 301))], grouped=False)
     assert weighed_alone(beside)[0] == pytest.approx(math.exp(-0.1))
@@ -70,10 +70,10 @@ def test_a_smaller_group_takes_the_place_of_one_that_does_not_fit():
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_nothing_at_or_past_the_last_position_is_taken(grouped):
+def test_nothing_is_taken_for_which_the_answer_has_no_room(grouped):
     tree = tree_of([(0, -1.0), (1, -1.0), (2, -1.0)], grouped)
-    assert chosen(tree, 9, last=3) == [1, 2]
-    assert chosen(tree, 9, last=1) == []
+    assert chosen(tree, 9, room=3) == [1, 2]
+    assert chosen(tree, 9, room=1) == []
 
 
 shapes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), min_size=1, max_size=6)
@@ -211,7 +211,7 @@ def test_what_was_committed_promises_no_less():
 def test_where_the_answer_ends_another_level_adds_nothing():
     half = math.log(0.5)
     tree = tree_of([(0, half), (0, half), (1, half)], grouped=False)
-    assert [expected_level_gain(tree, last) for last in (2, 3, 4)] == pytest.approx([0.0, 0.5, 0.75])
+    assert [expected_level_gain(tree, room) for room in (2, 3, 4)] == pytest.approx([0.0, 0.5, 0.75])
     assert expected_level_gain(TokenTree([9]), 1) == 0.0
 
 

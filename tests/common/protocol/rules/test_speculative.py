@@ -235,8 +235,8 @@ def test_a_walk_ends_at_a_node_whose_group_is_left_to_the_next_pass():
     tree.grouped = True
     tree.grow(1, [GrownNode(1, 0, 3, -0.1), GrownNode(2, 1, 4, -0.1)])
     sure = lambda path: np.eye(6)[[3, 4, 5][len(path)]]  # noqa: E731
-    for nodes, last, committed in (([1, 2], 9, [3, 4, 5]), ([1], 9, [3]), ([1], 2, [3, 4])):
-        asked = make_verify_input(tree, nodes, Settings(9, "speculative", sampling=Sampling(1.0)), last)
+    for nodes, room, committed in (([1, 2], 9, [3, 4, 5]), ([1], 9, [3]), ([1], 2, [3, 4])):
+        asked = make_verify_input(tree, nodes, Settings(9, "speculative", sampling=Sampling(1.0)), room)
         assert speculative.walk(asked, Distributions(asked, sure)) == committed
 
 

@@ -16,15 +16,15 @@ class Waiting:
     nodes: int  # unprocessed nodes below the root
     answered: bool  # a Grow came that knows this frontier
     exhausted: bool  # the client has nothing to propose at this frontier
-    since: float  # when the root was committed
+    since_s: float  # when the root was committed
     response_s: float  # measured: from a commit to the first nodes that know it
     level_gain: float = 0.0  # that one more level of server drafting adds to the next pass; 0 without server drafting
     tokens_per_s: float = 0.0  # of this answer, recently
     miss_rate: float = 0.0  # the share of tokens that no node proposed
-    level_seconds: float = 0.0  # between two levels of server drafting
+    level_s: float = 0.0  # between two levels of server drafting
     levels_per_pass: float = 0.0  # of server drafting in the time of a pass
-    pass_seconds: float = 0.0
-    beside: bool = False  # a pass begins now, for another session
+    pass_s: float = 0.0
+    can_join_pass: bool = False  # a pass begins now, for another session
 
 
 PATIENT_NODES = 8
@@ -35,14 +35,14 @@ _MAX_WAIT = 0.5
 
 def eager(waiting: Waiting) -> float:
     """Run the next pass at once: never slower than plain decoding on the server."""
-    return waiting.since
+    return waiting.since_s
 
 
 def patient(waiting: Waiting) -> float:
     """Wait for enough nodes, for an empty Grow, or for one response time: most tokens per pass."""
     if waiting.nodes >= PATIENT_NODES or waiting.exhausted:
-        return waiting.since
-    return waiting.since + waiting.response_s
+        return waiting.since_s
+    return waiting.since_s + waiting.response_s
 
 
 def lockstep(waiting: Waiting) -> float:
@@ -50,7 +50,7 @@ def lockstep(waiting: Waiting) -> float:
 
     Nodes that remain from the last round do not count, or a slow client would get passes over few nodes.
     """
-    return waiting.since if waiting.answered else math.inf
+    return waiting.since_s if waiting.answered else math.inf
 
 
 def assist(waiting: Waiting) -> float:
@@ -64,12 +64,12 @@ def assist(waiting: Waiting) -> float:
     A pass that begins now for another session would be missed: taking part costs nothing, for levels are drafted during
     it too, and the next pass begins as it ends.
     """
-    if waiting.beside:
-        return waiting.since
+    if waiting.can_join_pass:
+        return waiting.since_s
     kept = (1 - waiting.miss_rate) ** waiting.levels_per_pass
     missed = waiting.miss_rate * waiting.levels_per_pass
     enough = (1 - kept) / missed if missed > 1e-6 else 1.0
-    return waiting.since + _MAX_WAIT * waiting.pass_seconds if waiting.level_gain > enough else waiting.since
+    return waiting.since_s + _MAX_WAIT * waiting.pass_s if waiting.level_gain > enough else waiting.since_s
 
 
 def colocated(waiting: Waiting) -> float:
@@ -78,7 +78,7 @@ def colocated(waiting: Waiting) -> float:
 
     That is the best time to end a round where rounds repeat (Dinkelbach 1967; Charnov's marginal value theorem).
     """
-    return math.inf if waiting.level_gain > waiting.tokens_per_s * waiting.level_seconds else waiting.since
+    return math.inf if waiting.level_gain > waiting.tokens_per_s * waiting.level_s else waiting.since_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from common.protocol.state_feed import Span, StateFeed, feed_for
 from common.protocol.terms import Terms
 from common.protocol.transitions import ServerState, server_after
 from common.protocol.tree import TokenTree
-from common.protocol.unacknowledged import UnacknowledgedCommits
+from common.protocol.unacknowledged import commits_to_repeat, still_unacknowledged
 from common.protocol.views import Proposal, TreeView
 
 
@@ -168,11 +168,11 @@ class ServerSession:
 
     # Passes.
 
-    def due(self, beside: bool = False) -> float:
-        """When it wants a pass, or, `beside` others, to be in theirs; infinite while it waits for its client."""
+    def due(self, can_join_pass: bool = False) -> float:
+        """When it wants a pass, or to join one that others begin now; infinite while it waits for its client."""
         if self.state is ServerState.FINISHED:
             return math.inf
-        if self.processed < self._given - 1:
+        if self.processed < self._prefill_length - 1:
             return self._root_committed_at
         if self.settings.wants_state_alone:
             return self._root_committed_at if self.processed < self.tree.frontier else math.inf
@@ -182,15 +182,15 @@ class ServerSession:
             nodes=len(self.tree),
             answered=self.answered_at == self.tree.frontier,
             exhausted=self._exhausted_at == self.tree.frontier,
-            since=self._root_committed_at,
+            since_s=self._root_committed_at,
             response_s=self._response_time.allowance(),
             level_gain=self._level_gain.of(self.tree, self.room) if self.may_server_draft else 0.0,
             tokens_per_s=self.acceptance.tokens_per_s,
             miss_rate=self.acceptance.miss_rate,
-            level_seconds=self._pass_timings.level_seconds,
+            level_s=self._pass_timings.level_s,
             levels_per_pass=self._pass_timings.levels_per_pass,
-            pass_seconds=self._pass_timings.pass_seconds,
-            beside=beside,
+            pass_s=self._pass_timings.pass_s,
+            can_join_pass=can_join_pass,
         )
         return self.idle_policy.due(waiting)
 
@@ -245,7 +245,7 @@ class ServerSession:
             end = path[-1] + 1 if path else 0
             self.acceptance.nodes_judged(len(path), missed=end in scheduled.verify_input.parents)
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id, tuple(logprobs[:kept]))
-        self._unacknowledged.kept.append(commit)
+        self._unacknowledged.append(commit)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
         return PassResult(True, nodes_kept, replies, len(path))
 
@@ -341,13 +341,13 @@ class ServerSession:
         self.tree.grouped = RULES[settings.rule].grouped
         self.idle_policy = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
-        self.acked = self._given = self.tree.frontier
+        self.acked = self._prefill_length = self.tree.frontier  # tokens that came with the request
         self.answered_at = 0  # the frontier of the client's last Grow
         self._exhausted_at = 0  # and of its last empty one
         self._resting_at = 0  # the frontier at which the server drafter had no proposal
         self._root_committed_at = now
         self._finished: Finished | None = None
-        self._unacknowledged = UnacknowledgedCommits()
+        self._unacknowledged: list[Commit] = []
         self._response_time.restart()
         self.acceptance.answer_began()
 
@@ -368,7 +368,7 @@ class ServerSession:
         return (self._finish(FinishReason.LENGTH),) if is_fed else ()
 
     def _replay(self) -> Replies:
-        commits = self._unacknowledged.repeated(self.turn, self.acked, self.tree.tokens)
+        commits = commits_to_repeat(self._unacknowledged, self.turn, self.acked, self.tree.tokens)
         return commits if self._finished is None else (*commits, self._finished)
 
     def _finish(self, reason: FinishReason) -> Finished:
@@ -381,7 +381,7 @@ class ServerSession:
         if frontier > self.acked:
             self.acked = frontier
             self.tree.forget(frontier)
-            self._unacknowledged.acknowledge(frontier)
+            self._unacknowledged = still_unacknowledged(self._unacknowledged, frontier)
         self._response_time.acknowledged(frontier, now)
 
     def _is_stale(self, turn: int) -> bool:

@@ -16,8 +16,8 @@ PASS = 0.03
 SURE = 1e-12  # a probability that no longer matters
 
 
-def due(policy, nodes=0, answered=False, exhausted=False, pass_seconds=PASS, **known):
-    waiting = Waiting(nodes, answered, exhausted, SINCE, RESPONSE, pass_seconds=pass_seconds, **known)
+def due(policy, nodes=0, answered=False, exhausted=False, pass_s=PASS, **known):
+    waiting = Waiting(nodes, answered, exhausted, SINCE, RESPONSE, pass_s=pass_s, **known)
     return IDLE_POLICIES[policy].due(waiting)
 
 
@@ -39,7 +39,7 @@ def test_when_a_policy_takes_part_in_a_pass(policy, nodes, exhausted, when):
 def test_a_pass_of_others_is_not_missed_for_a_level(policy):
     waits_for_a_level = {"level_gain": 1.0, "miss_rate": 0.1, "levels_per_pass": 6.0}
     assert due(policy, **waits_for_a_level) > SINCE
-    assert due(policy, **waits_for_a_level, beside=True) == SINCE
+    assert due(policy, **waits_for_a_level, can_join_pass=True) == SINCE
 
 
 def test_lockstep_waits_for_an_answer_whatever_is_left_of_the_last_tree():
@@ -98,16 +98,13 @@ def test_a_bare_root_waits_for_the_first_level_and_for_none_where_none_is_drafte
     assert due(policy, level_gain=0.0, **known) == SINCE
 
 
-@pytest.mark.parametrize("pass_seconds", [0.0, PASS, 1.0])
+@pytest.mark.parametrize("pass_s", [0.0, PASS, 1.0])
 @pytest.mark.parametrize("policy", ["assist", "auto"])
-def test_what_waits_for_the_servers_own_drafter_never_waits_for_a_whole_pass(policy, pass_seconds):
+def test_what_waits_for_the_servers_own_drafter_never_waits_for_a_whole_pass(policy, pass_s):
     """However sure the drafts are, so that tokens keep coming evenly."""
     for levels_per_pass in (2.0, 1000.0, math.inf):
-        waited = (
-            due(policy, pass_seconds=pass_seconds, level_gain=1.0, miss_rate=0.5, levels_per_pass=levels_per_pass)
-            - SINCE
-        )
-        assert waited < pass_seconds or waited == pass_seconds == 0
+        waited = due(policy, pass_s=pass_s, level_gain=1.0, miss_rate=0.5, levels_per_pass=levels_per_pass) - SINCE
+        assert waited < pass_s or waited == pass_s == 0
 
 
 def test_before_anything_is_known_nothing_is_waited_for():
@@ -116,9 +113,9 @@ def test_before_anything_is_known_nothing_is_waited_for():
         "level_gain": expected_level_gain(TokenTree([1]), 1000),
         "tokens_per_s": acceptance.tokens_per_s,
         "miss_rate": acceptance.miss_rate,
-        "level_seconds": pass_timings.level_seconds,
+        "level_s": pass_timings.level_s,
         "levels_per_pass": pass_timings.levels_per_pass,
-        "pass_seconds": pass_timings.pass_seconds,
+        "pass_s": pass_timings.pass_s,
     }
     assert due("assist", **known) == due("auto", **known) == due("colocated", **known) == SINCE
 
@@ -126,5 +123,5 @@ def test_before_anything_is_known_nothing_is_waited_for():
 @pytest.mark.parametrize(("level_gain", "when"), [(0.5, math.inf), (0.2, SINCE), (0.19, SINCE)])
 def test_colocated_drafts_while_a_level_gains_more_than_the_time_it_takes(level_gain, when):
     """At 20 tokens a second a level of 10 ms is worth a fifth of a token."""
-    assert due("colocated", level_gain=level_gain, tokens_per_s=20.0, level_seconds=0.01) == when
-    assert due("colocated", level_gain=level_gain, tokens_per_s=40.0, level_seconds=0.005) == when
+    assert due("colocated", level_gain=level_gain, tokens_per_s=20.0, level_s=0.01) == when
+    assert due("colocated", level_gain=level_gain, tokens_per_s=40.0, level_s=0.005) == when

@@ -12,7 +12,7 @@ def test_before_a_level_is_known_any_number_fits_a_pass():
     assert pass_timings.levels_per_pass == math.inf
     pass_timings.pass_ended(0.03)
     assert pass_timings.levels_per_pass == math.inf
-    assert pass_timings.level_seconds == 0.0
+    assert pass_timings.level_s == 0.0
 
 
 def test_levels_are_counted_in_the_time_of_a_pass():
@@ -28,7 +28,7 @@ def test_rivals_share_the_drafter_and_leave_it_to_each_other_again():
     pass_timings.pass_ended(0.03)
     pass_timings.level_drafted(0.005)
     pass_timings.sessions_drafted_for = 4
-    assert (pass_timings.level_seconds, pass_timings.levels_per_pass) == (pytest.approx(0.02), pytest.approx(1.5))
+    assert (pass_timings.level_s, pass_timings.levels_per_pass) == (pytest.approx(0.02), pytest.approx(1.5))
     pass_timings.sessions_drafted_for = 1
     assert pass_timings.levels_per_pass == pytest.approx(6)
 
@@ -54,10 +54,10 @@ def test_a_level_that_is_under_way_for_many_passes_does_not_look_faster_for_it()
     pass_timings.is_drafting = True
     for _ in range(100):
         pass_timings.pass_ended(0.03)
-    assert pass_timings.level_seconds == 1.0
+    assert pass_timings.level_s == 1.0
     pass_timings.is_drafting = False
     pass_timings.pass_ended(0.03)
-    assert pass_timings.level_seconds < 1.0
+    assert pass_timings.level_s < 1.0
 
 
 def test_where_all_levels_are_first_ones_they_tell_what_a_level_takes_at_most():
@@ -87,10 +87,10 @@ def test_one_odd_time_moves_little_and_a_lasting_one_all():
     pass_timings = PassTimings()
     pass_timings.level_drafted(0.01)
     pass_timings.level_drafted(0.09)
-    assert pass_timings.level_seconds == pytest.approx(0.02)
+    assert pass_timings.level_s == pytest.approx(0.02)
     for _ in range(100):
         pass_timings.level_drafted(0.09)
-    assert pass_timings.level_seconds == pytest.approx(0.09, rel=1e-3)
+    assert pass_timings.level_s == pytest.approx(0.09, rel=1e-3)
 
 
 def test_a_first_level_tells_that_levels_take_as_long_as_before():
@@ -101,9 +101,9 @@ def test_a_first_level_tells_that_levels_take_as_long_as_before():
     pass_timings.level_drafted(0.05)
     for _ in range(50):
         pass_timings.pass_ended(0.03)
-    assert pass_timings.level_seconds < 0.025
+    assert pass_timings.level_s < 0.025
     pass_timings.first_level_drafted(0.06)
-    assert pass_timings.level_seconds == pytest.approx(0.05)
+    assert pass_timings.level_s == pytest.approx(0.05)
 
 
 def test_what_has_worn_off_counts_for_less_than_a_new_level():
@@ -114,8 +114,8 @@ def test_what_has_worn_off_counts_for_less_than_a_new_level():
         worn.pass_ended(0.03)
     for pass_timings in (fresh, worn):
         pass_timings.level_drafted(0.1)
-    assert fresh.level_seconds > 0.8
-    assert worn.level_seconds == pytest.approx(0.1, rel=0.2)
+    assert fresh.level_s > 0.8
+    assert worn.level_s == pytest.approx(0.1, rel=0.2)
 
 
 @pytest.mark.parametrize(

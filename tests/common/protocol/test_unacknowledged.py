@@ -5,7 +5,7 @@ from dataclasses import replace
 from common.protocol.logprobs import TokenLogprobs
 from common.protocol.messages import Commit, Settings
 from common.protocol.server_session import ServerSession
-from common.protocol.unacknowledged import UnacknowledgedCommits
+from common.protocol.unacknowledged import commits_to_repeat, still_unacknowledged
 from tests.common.protocol.fakes import terms
 from tests.common.protocol.test_server_session import open_frame
 
@@ -20,31 +20,22 @@ def commit(start: int, end: int) -> Commit:
     return Commit(0, start, TOKENS[start:end], logprobs=rows(start, end))
 
 
-def kept(*commits: Commit) -> UnacknowledgedCommits:
-    unacknowledged = UnacknowledgedCommits()
-    for each in commits:
-        unacknowledged.kept.append(each)
-    return unacknowledged
-
-
 def test_each_pass_is_repeated_by_a_commit_of_its_own():
     commits = (commit(10, 12), commit(12, 13), commit(13, 16))
-    assert kept(*commits).repeated(0, 10, TOKENS) == commits
-    assert kept(*commits).repeated(0, 12, TOKENS) == commits[1:]
-    assert kept(*commits).repeated(0, 16, TOKENS) == ()
+    assert commits_to_repeat(commits, 0, 10, TOKENS) == commits
+    assert commits_to_repeat(commits, 0, 12, TOKENS) == commits[1:]
+    assert commits_to_repeat(commits, 0, 16, TOKENS) == ()
 
 
 def test_what_a_client_has_of_a_commit_is_not_repeated():
-    assert kept(commit(10, 13), commit(13, 16)).repeated(0, 11, TOKENS) == (commit(11, 13), commit(13, 16))
+    assert commits_to_repeat([commit(10, 13), commit(13, 16)], 0, 11, TOKENS) == (commit(11, 13), commit(13, 16))
 
 
 def test_what_was_acknowledged_is_forgotten():
-    unacknowledged = kept(commit(8, 10), commit(10, 11))
-    unacknowledged.acknowledge(10)
-    unacknowledged.kept.append(commit(11, 16))
-    assert unacknowledged.repeated(0, 10, TOKENS) == (commit(10, 11), commit(11, 16))
+    kept = [*still_unacknowledged([commit(8, 10), commit(10, 11)], 10), commit(11, 16)]
+    assert commits_to_repeat(kept, 0, 10, TOKENS) == (commit(10, 11), commit(11, 16))
     # An Open that comes late may know less; what it lacks is there all the same, without what is forgotten.
-    assert unacknowledged.repeated(0, 7, TOKENS)[0] == replace(commit(7, 10), logprobs=())
+    assert commits_to_repeat(kept, 0, 7, TOKENS)[0] == replace(commit(7, 10), logprobs=())
 
 
 def test_a_new_stream_repeats_log_probabilities_that_did_not_arrive():

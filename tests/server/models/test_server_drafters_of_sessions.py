@@ -122,7 +122,7 @@ def test_the_first_level_of_another_server_drafter_says_nothing_of_those_behind_
     again(client, STATE)
     assert one_level(sessions, helpers, 100.0) is not None
     assert helpers.made == [None, STATE]
-    assert sessions._pass_timings.level_seconds == pytest.approx(0.1)
+    assert sessions._pass_timings.level_s == pytest.approx(0.1)
 
 
 def test_another_draft_is_tried_where_the_first_could_not_be_loaded() -> None:

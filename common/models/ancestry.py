@@ -9,6 +9,8 @@ from operator import methodcaller
 
 import numpy as np
 
+from common.integers import Integers
+
 
 @dataclass(frozen=True, eq=False)
 class Ancestry:
@@ -30,7 +32,7 @@ class Ancestry:
         return np.unpackbits(bytes_of_rows, axis=1, count=branches, bitorder="little").view(np.bool_)
 
 
-def trace(segment: Sequence[int] | np.ndarray) -> Ancestry:
+def trace(segment: Integers) -> Ancestry:
     """Follows each branch to the past; a segment is its `parents`, as in `Segment`.
 
     Integers serve as the bit sets because one `or` per branch then replaces a loop over its ancestors.

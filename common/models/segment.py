@@ -3,14 +3,10 @@
 Plain data and its consistency checks. It may not know torch, models, or who made it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
-Integers = Sequence[int] | np.ndarray
-"""Whole numbers in any sequence; numpy arrays are the cheapest where there are many."""
+from common.integers import Integers
 
 
 class PassInput(Protocol):

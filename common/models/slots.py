@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from common.models.segment import Integers
+from common.integers import Integers
 from common.models.slot_ranges import split_ranges
 
 _STALE = 64

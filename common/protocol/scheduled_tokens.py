@@ -6,14 +6,11 @@ It may not know what a K/V slot is: the server fills in the slots and reads them
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from common.integers import Integers
 from common.protocol.messages import FromServer
 from common.protocol.rules.verify_input import VerifyInput
 
 Replies = tuple[FromServer, ...]
-Integers = Sequence[int] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

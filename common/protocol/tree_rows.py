@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.integers import IntArray
 from common.protocol.messages import Draw
 
-Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -21,10 +21,10 @@ class TreeRows:
     came; in a tree of groups all as they came. Nothing of it changes, so that a pass may read it while the tree grows.
     """
 
-    tokens: Integers
-    parents: Integers
+    tokens: IntArray
+    parents: IntArray
     """The row of each row's parent, -1 for the root's."""
-    depths: Integers
+    depths: IntArray
     """From the root."""
     deepest: int
     """The largest of them."""

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from common.integers import Integers
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.messages import Draw, Settings
 from common.protocol.sampling import LIKELIEST, Sampling
@@ -32,8 +30,8 @@ class TargetChoices:
     tokens; the others are nodes, parents first. `parents` are rows, -1 for the root's."""
 
     frontier: int
-    tokens: Sequence[int] | NDArray[np.int64]
-    parents: Sequence[int] | NDArray[np.int64]
+    tokens: Integers
+    parents: Integers
     choices: Sequence[int]
 
     def by_path(self) -> dict[tuple[int, ...], int]:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from common.integers import Integers
 from server.passes.prefix_tree import PrefixNode, PrefixTree
 
 _LONG_RANGE = 128
@@ -92,7 +93,7 @@ class HeldSequence:
             self._cache.evict(1)
         return np.array(self._pool.extend(last, count), dtype=np.int64)
 
-    def keep(self, slots: Sequence[int] | np.ndarray) -> None:
+    def keep(self, slots: Integers) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""
         end = self._length + len(slots)
         if end > len(self._slots):

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from common.models.segment import Integers, PassInput, Segment
+from common.integers import IntArray, Integers
+from common.models.segment import PassInput, Segment
 from common.models.slot_ranges import split_ranges
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +68,14 @@ _KINDS: tuple[type, ...] = (Load, Run, Move, Read, Serve, Beat, Stop)
 _ARRAYS_OF_A_SEGMENT = 6
 
 
-def encode(command: Command) -> Numbers:
+def encode(command: Command) -> IntArray:
     """The kind, the number of arrays, their lengths, the arrays."""
     arrays = [_array(each) for each in _arrays_of(command)]
     header = [_KINDS.index(type(command)), len(arrays), *map(len, arrays)]
     return np.concatenate([_array(header), *arrays])
 
 
-def decode(numbers: Numbers) -> Command:
+def decode(numbers: IntArray) -> Command:
     """What `encode` made the numbers of, its sequences as arrays."""
     kind, count = _KINDS[int(numbers[0])], int(numbers[1])
     ends = np.cumsum(numbers[2 : 2 + count])
@@ -113,12 +111,12 @@ def _arrays_of(command: Command) -> Iterator[Integers]:
 
 
 def _segment(
-    tokens: Numbers, slots: Numbers, parents: Numbers, firsts: Numbers, lengths: Numbers, wanted: Numbers
+    tokens: IntArray, slots: IntArray, parents: IntArray, firsts: IntArray, lengths: IntArray, wanted: IntArray
 ) -> Segment:
     ranges = [np.arange(first, first + length) for first, length in zip(firsts, lengths, strict=True)]
     past = np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
     return Segment(tokens, slots, parents, past, wanted)
 
 
-def _array(integers: Integers) -> Numbers:
+def _array(integers: Integers) -> IntArray:
     return np.asarray(integers, dtype=np.int64)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from common.integers import Integers
 from common.models.slots import SlotPool
-from common.protocol.scheduled_tokens import Integers
 from server.fault_isolation import FaultIsolation
 from server.passes.prefix_tree import PrefixTree
 from server.sessions.entry import SessionEntry

@@ -8,10 +8,11 @@ after it.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from common.integers import Integers
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.scheduled_tokens import Integers, PassResult
+from common.protocol.scheduled_tokens import PassResult
 from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event

@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from common.integers import Integers
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.messages import Draw, Settings
 from common.protocol.sampling import Sampling
 from common.protocol.tree import TokenTree
-from common.protocol.tree_rows import Integers
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,8 +26,8 @@ class VerifyInput:
     rule: str
     sampling: Sampling
     frontier: int
-    tokens: Sequence[int] | Integers  # of each row
-    parents: Sequence[int] | Integers  # the row of each row's parent, -1 for the root's
+    tokens: Integers  # of each row
+    parents: Integers  # the row of each row's parent, -1 for the root's
     draws: Mapping[int, Draw] = field(default_factory=dict)  # what a row was drawn from, where it was
     seen: tuple[int, ...] = ()  # the committed tokens, where processors ask for them
     deferred: frozenset[int] = frozenset()

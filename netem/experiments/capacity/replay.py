@@ -12,9 +12,10 @@ from itertools import accumulate
 import numpy as np
 
 from common.drafters.best_first import Candidates, Expansion, choose, judged
+from common.integers import Integers
 from common.protocol.messages import State, StateRequest
 from common.protocol.rules import RULES
-from common.protocol.scheduled_tokens import Integers, ScheduledTokens
+from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.views import Proposal, TreeView
 from netem.experiments.capacity.acceptance import Logps, Recording
 from server.passes.batch import ChosenTokens, PassOutcome

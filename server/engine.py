@@ -102,11 +102,13 @@ class Engine:
         self._wake()
 
     def is_to_prepare(self, sink: MessageSink, message: Open | Extend) -> bool:
-        """As sessions have it."""
+        """Whether the costly work that a request with a constraint needs before it is received is of use now. Raises
+        PeerError where the request cannot be served now, whatever its constraint is."""
         return self.sessions.is_to_prepare(sink, message, self._clock())
 
     def preparing(self, sink: MessageSink, message: Open | Extend) -> AbstractContextManager[bool]:
-        """As sessions have it, for work that a request needs before it is received."""
+        """Encloses that work and receiving the request, for one request of a client at a time; yields whether the work
+        is of use. Raises PeerError before it, as `is_to_prepare` does."""
         return self.sessions.preparing(sink, message, self._clock())
 
     def half_close(self, sink: MessageSink) -> None:

@@ -83,7 +83,7 @@ class ScheduledTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class PassResult:
+class SessionProgress:
     """What a pass did for a session. `chain_kept` and `nodes_kept` (indices into the scheduled nodes, in sequence
     order) say whose K/V stay; the tokens of `accepted` nodes were committed."""
 

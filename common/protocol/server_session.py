@@ -36,7 +36,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.response_time import ResponseTime, max_run_ahead
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import make_verify_input
-from common.protocol.scheduled_tokens import PassResult, Replies, ScheduledTokens
+from common.protocol.scheduled_tokens import Replies, ScheduledTokens, SessionProgress
 from common.protocol.selection import LevelGain, likeliest
 from common.protocol.state_feed import Span, StateFeed, feed_for
 from common.protocol.terms import Terms
@@ -223,13 +223,13 @@ class ServerSession:
 
     def complete(
         self, scheduled: ScheduledTokens, tokens: Sequence[int], now: float, logprobs: Sequence[TokenLogprobs] = ()
-    ) -> PassResult:
+    ) -> SessionProgress:
         """Takes what the rule chose in a pass over `scheduled`, nothing without a verify input."""
         if scheduled.epoch != self.epoch:
             return self._complete_overtaken(scheduled)
         self.processed += len(scheduled.chain)
         if scheduled.verify_input is None:
-            return PassResult(True, (), ())
+            return SessionProgress(True, (), ())
         start = self.tree.frontier
         kept, reason = cut(self.tree.tokens, self.prompt_length, tokens, self.settings.stop, self.room, self._terms)
         # Not the path in the tree: its nodes are gone if the client resumed on a new stream during the pass.
@@ -247,7 +247,7 @@ class ServerSession:
         commit = Commit(self.turn, start, tuple(tokens[:kept]), self.tree.last_id, tuple(logprobs[:kept]))
         self._unacknowledged.append(commit)
         replies = (commit,) if reason is None else (commit, self._finish(reason))
-        return PassResult(True, nodes_kept, replies, len(path))
+        return SessionProgress(True, nodes_kept, replies, len(path))
 
     # Server drafting.
 
@@ -320,15 +320,15 @@ class ServerSession:
         self._state_request, self._can_feed = wanted, feed is not None
         return feed
 
-    def _complete_overtaken(self, scheduled: ScheduledTokens) -> PassResult:
+    def _complete_overtaken(self, scheduled: ScheduledTokens) -> SessionProgress:
         """The result of a pass of an earlier epoch: its chain is kept where the sequence still contains it. A running
         answer needs the logits of its root, so there the chain must end before the root."""
         end = scheduled.start + len(scheduled.chain)
         last = self.tree.frontier if self.state is ServerState.FINISHED else self.tree.frontier - 1
         if self.processed != scheduled.start or end > last or not self.tree.holds(scheduled.start, scheduled.chain):
-            return PassResult(False, (), ())
+            return SessionProgress(False, (), ())
         self.processed = end
-        return PassResult(True, (), ())
+        return SessionProgress(True, (), ())
 
     def _begin_turn(self, turn: int, prompt_length: int, settings: Settings, keep: int, now: float) -> None:
         # Of the sequence before; a root is computed again for its logits.

@@ -116,10 +116,10 @@ def schedule(
         return prices.measured(parts + nodes) <= most_s
 
     room = _room_for_nodes(demands, budget, is_short)
-    return share(_within_verify_budget(demands, room, prices.optimistic, probabilities), budget, is_short)
+    return divide_budget(_within_verify_budget(demands, room, prices.optimistic, probabilities), budget, is_short)
 
 
-def share(demands: Sequence[Demand], budget: int, is_short: PassBound) -> list[int]:
+def divide_budget(demands: Sequence[Demand], budget: int, is_short: PassBound) -> list[int]:
     """The tokens that each demand gets of a pass of `budget` tokens; 0 where it waits for another pass.
 
     Decoding goes first, root and nodes, up to what is left for prompts; prompts fill the rest, as far as the pass
@@ -195,7 +195,7 @@ def _room_for_nodes(demands: Sequence[Demand], budget: int, is_short: PassBound)
     room = max(0, budget - _reserved(demands, budget) - roots)
     if not (nodes.tokens and room) or roots == len(demands):
         return room
-    bare = share([each.with_nodes(0) for each in demands], budget, is_short)
+    bare = divide_budget([each.with_nodes(0) for each in demands], budget, is_short)
     of_prompts = sum(tokens for tokens, each in zip(bare, demands, strict=True) if not each.decodes)
     given = max(0, min(of_prompts // PROMPT_PART, of_prompts - LEAST_CHUNK))
     kept = [

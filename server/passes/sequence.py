@@ -119,7 +119,7 @@ class HeldSequence:
             self.cuts += 1
         self.keep(slots[held:])
 
-    def share(self, tokens: Sequence[int]) -> None:
+    def publish(self, tokens: Sequence[int]) -> None:
         """Gives all its own slots to the cache; `tokens` are those of the whole sequence. No pass may be running."""
         self.adopt(tokens, self._length)
         start = self.shared

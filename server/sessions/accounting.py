@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from common.protocol.messages import Commit, FailureCode, Finished, FinishReason, FromServer
-from common.protocol.scheduled_tokens import PassResult, ScheduledTokens
+from common.protocol.scheduled_tokens import ScheduledTokens, SessionProgress
 from server import events
 from server.events import EventListener
 from server.refusal import AdmissionRefusedError
@@ -77,14 +77,14 @@ class Accounting:
             entry.meter.passes += 1
         self.counters.recomputed_tokens += entry.computed.count_repeats(scheduled)
 
-    def verified(self, entry: SessionEntry, scheduled: ScheduledTokens, result: PassResult, now: float) -> None:
+    def verified(self, entry: SessionEntry, scheduled: ScheduledTokens, progress: SessionProgress, now: float) -> None:
         """A pass computed these tokens, and may have committed some."""
-        committed = [token for reply in result.replies if isinstance(reply, Commit) for token in reply.tokens]
+        committed = [token for reply in progress.replies if isinstance(reply, Commit) for token in reply.tokens]
         if scheduled.verify_input is not None:
             self.counters.drafts += bool(scheduled.nodes)
             self.counters.draft_tokens += scheduled.nodes
-            self.counters.accepted_tokens += result.accepted
-        if result.chain_kept:
+            self.counters.accepted_tokens += progress.accepted
+        if progress.chain_kept:
             entry.computed.add(scheduled, committed)
         self.counters.committed_tokens += len(committed)
         self._quotas.used(entry.client, len(committed), now)

@@ -6,20 +6,18 @@ after it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from common.integers import Integers
 from common.models.slots import SlotPool
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, Failed, FailureCode, FromClient, FromServer, Open
-from common.protocol.scheduled_tokens import PassResult
-from common.protocol.selection import commit_probabilities
 from common.protocol.terms import Terms
 from server.events import EventListener, ignore_event
 from server.fault_isolation import FaultIsolation
 from server.passes.batch import PassOutcome, PlannedPass
 from server.passes.pass_cost import PassCost
-from server.passes.scheduler import PassPrices, Probabilities, schedule
 from server.passes.server_drafting import DraftedLevel, LevelScheduler, ServerDraftTask, drop_spare_drafters
 from server.passes.state_export import StateExport, claim_exports
 from server.refusal import AdmissionRefusedError
@@ -28,6 +26,7 @@ from server.sessions.admission import ServingLimits
 from server.sessions.counters import Counters
 from server.sessions.entry import MessageSink, SessionEntry
 from server.sessions.late_frames import comes_late, reading_units
+from server.sessions.pass_schedule import schedule_sessions
 from server.sessions.quotas import Quotas
 from server.sessions.reclaim import SlotReclaim
 from server.sessions.registry import SessionRegistry
@@ -56,7 +55,6 @@ class Sessions:
         self._accounting = Accounting(quotas, on_event)
         self._prefixes = SharedPrefixes(self._pool, share_prefixes, self.counters)
         self._registry = SessionRegistry(terms, limits, capacity, self._prefixes, quotas, self._accounting, peers)
-        self.is_to_prepare, self.preparing = self._registry.is_to_prepare, self._registry.preparing
         self._reclaim = SlotReclaim(self._pool, self._prefixes.cache, self._registry, limits.pass_tokens, self._preempt)
         self._pass_timings = self._registry.pass_timings
         self._cost = PassCost()
@@ -116,6 +114,15 @@ class Sessions:
             self._accounting.refused(session, sink.client, error)
             raise
 
+    def is_to_prepare(self, sink: MessageSink, message: Open | Extend, now: float) -> bool:
+        """Whether the costly work that a request with a constraint needs before it is received is of use now. Raises
+        PeerError where the request cannot be served now, whatever its constraint is."""
+        return self._registry.is_to_prepare(sink, message, now)
+
+    def preparing(self, sink: MessageSink, message: Open | Extend, now: float) -> AbstractContextManager[bool]:
+        """Encloses that work and receiving the request; see `SessionRegistry.preparing`."""
+        return self._registry.preparing(sink, message, now)
+
     def half_close(self, sink: MessageSink, now: float) -> None:
         """The client has closed its side of the stream: its answer goes on to its end, and the stream ends with it.
 
@@ -174,22 +181,22 @@ class Sessions:
 
     def plan(self, now: float) -> PlannedPass[SessionEntry] | None:
         """The next pass, or None where no session is due. A session that cannot be planned fails alone."""
-        registry = self._registry
-        self._isolation(_BEFORE_PASS).call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
-        due = self._select(registry.entries, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
+        registry, isolation = self._registry, self._isolation(_BEFORE_PASS)
+        isolation.call_each(registry.entries, lambda each: registry.evict_if_abandoned(each, now))
+        due = self._select_due(registry.entries, now)
         if due:
             here = set(due)
             others = [entry for entry in registry.entries if entry not in here]
-            due += self._select(others, lambda entry: self._wants_pass(entry, now, beside=True), _BEFORE_PASS)
+            due += self._select_due(others, now, can_join_pass=True)
         registry.leases.expire(now)
         self._reclaim.make_available(due)
-        due += self._select(self._owed_a_pass, lambda entry: self._wants_pass(entry, now), _BEFORE_PASS)
+        due += self._select_due(self._owed_a_pass, now)
         due = self._prefixes.without_waiting([entry for entry in due if registry.holds(entry)])
         self._reclaim.free(due)
-        shares = self._share(due, now)
+        budget = min(self._limits.pass_tokens, self._pool.free)
+        shares = schedule_sessions(due, registry.entries, budget, self._cost, isolation, now)
         self._pass += 1
         batch: PlannedPass[SessionEntry] = PlannedPass([], [], now)
-        isolation = self._isolation(_BEFORE_PASS)
         for entry, tokens in zip(due, shares, strict=True):
             if not tokens or not registry.holds(entry):
                 continue
@@ -216,34 +223,33 @@ class Sessions:
             drop_spare_drafters(self._registry.entries, self._registry.leases.entries)
         rejected: dict[SessionEntry, Integers] = {}
         isolation = self._isolation("after its pass")
-        for entry, scheduled, told in zip(batch.owners, batch.scheduled, outcomes, strict=True):
-            entry.in_pass, kept = False, 0
-            outcome = (
-                entry.out_of_memory(len(scheduled), told, now) if isinstance(told, AdmissionRefusedError) else told
-            )
+        for entry, scheduled, outcome in zip(batch.owners, batch.scheduled, outcomes, strict=True):
+            entry.in_pass, rejected[entry] = False, scheduled.slots
             with isolation(entry):
-                result: PassResult | None = None
-                try:
-                    if isinstance(outcome, PeerError):
-                        # On lease it stays: the next pass will fail for it again, and then its client may be back.
-                        if self._registry.is_connected(entry):
-                            if isinstance(outcome, AdmissionRefusedError):
-                                self._accounting.refused(entry.session.id, entry.client, outcome)
-                            self.fail(entry.sink, outcome)
-                    elif outcome is not None and self._registry.holds(entry):
-                        entry.pass_fitted()
-                        result = entry.session.complete(scheduled, outcome.tokens, now, outcome.logprobs)
-                        self._accounting.verified(entry, scheduled, result, now)
-                        entry.last_choices = scheduled.epoch, outcome.choices
-                        # The target has moved the K/V of the accepted path behind the chain's.
-                        kept = len(scheduled.chain) + len(result.nodes_kept) if result.chain_kept else 0
-                        entry.sequence.keep(scheduled.slots[:kept])
-                        self._prefixes.share(entry, scheduled.is_of_prompt)
-                finally:
+                if isinstance(outcome, PeerError):
+                    self._pass_failed(entry, len(scheduled), outcome, now)
+                elif self._registry.holds(entry):
+                    entry.pass_fitted()
+                    progress = entry.session.complete(scheduled, outcome.tokens, now, outcome.logprobs)
+                    self._accounting.verified(entry, scheduled, progress, now)
+                    entry.last_choices = scheduled.epoch, outcome.choices
+                    # The target has moved the K/V of the accepted path behind the chain's.
+                    kept = len(scheduled.chain) + len(progress.nodes_kept) if progress.chain_kept else 0
                     rejected[entry] = scheduled.slots[kept:]
-                if result is not None:
-                    self._deliver(entry, result.replies, now)
+                    entry.sequence.keep(scheduled.slots[:kept])
+                    self._prefixes.publish(entry, scheduled.is_of_prompt)
+                    self._deliver(entry, progress.replies, now)
         self._reclaim.give_back(rejected, isolation)
+
+    def _pass_failed(self, entry: SessionEntry, tokens: int, error: PeerError, now: float) -> None:
+        """A pass over so many of its tokens failed for this session."""
+        fault = entry.out_of_memory(tokens, error, now) if isinstance(error, AdmissionRefusedError) else error
+        # On lease it stays: the next pass will fail for it again, and then its client may be back.
+        if fault is None or not self._registry.is_connected(entry):
+            return
+        if isinstance(fault, AdmissionRefusedError):
+            self._accounting.refused(entry.session.id, entry.client, fault)
+        self.fail(entry.sink, fault)
 
     # Server drafting.
 
@@ -338,30 +344,23 @@ class Sessions:
         """Sessions on lease that take part in a pass, where a slot is available: nobody is dropped for them."""
         return self._registry.owed_a_pass if self._reclaim.available else []
 
-    def _wants_pass(self, entry: SessionEntry, now: float, beside: bool = False) -> bool:
-        due = entry.session.due
-        return due(beside) <= now and not (self._prefixes.look_up(entry) and due(beside) > now)
+    def _select_due(
+        self, entries: Iterable[SessionEntry], now: float, can_join_pass: bool = False
+    ) -> list[SessionEntry]:
+        """Those that want a pass now. Each of them adopts what is cached of its sequence, and one that lacks nothing of
+        its prompt then may have to wait for drafts instead."""
+
+        def still_wants_pass(entry: SessionEntry) -> bool:
+            if entry.session.due(can_join_pass) > now:
+                return False
+            has_adopted = self._prefixes.adopt_cached(entry)
+            return not has_adopted or entry.session.due(can_join_pass) <= now
+
+        return self._select(entries, still_wants_pass, _BEFORE_PASS)
 
     def _preempt(self, entry: SessionEntry) -> None:
         self.counters.preempted += 1
         self.fail(entry.sink, PeerError("the server's cache is full; try again later", FailureCode.OVERLOADED))
-
-    def _share(self, due: Sequence[SessionEntry], now: float) -> list[int]:
-        """The tokens of each due session in the next pass."""
-        budget = min(self._limits.pass_tokens, self._pool.free)
-
-        def weigh(entries: Sequence[SessionEntry]) -> Sequence[Probabilities]:
-            most = [each.session.acceptance.max_acceptance for each in entries]
-            return commit_probabilities([each.session.tree.rows for each in entries], most)
-
-        def weighed(indices: Sequence[int]) -> list[Probabilities]:
-            found = dict(self._isolation(_BEFORE_PASS).call_together([due[index] for index in indices], weigh))
-            return [found.get(due[index], ()) for index in indices]
-
-        here = set(due)
-        later = (each.session for each in self._registry.entries if each not in here and each.recently_decoded(now))
-        prices = PassPrices(self._cost.estimates, self._cost.measured, self._cost.is_measured)
-        return schedule([entry.demand for entry in due], budget, prices, weighed, [each.processed for each in later])
 
     def _deliver(self, entry: SessionEntry, replies: Sequence[FromServer], now: float) -> None:
         entry.sequence.cut(entry.session.processed)

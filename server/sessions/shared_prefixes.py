@@ -34,7 +34,7 @@ class SharedPrefixes:
     def new_sequence(self, key: SessionKey) -> HeldSequence:
         return HeldSequence(self.cache, self._owner(key))
 
-    def look_up(self, entry: SessionEntry) -> bool:
+    def adopt_cached(self, entry: SessionEntry) -> bool:
         """Gives a session what is cached of its sequence, where no pass has computed anything for its answer or it
         waits; returns whether that is anything. The last token is always computed, as a root needs its logits. No pass
         may be running."""
@@ -68,7 +68,7 @@ class SharedPrefixes:
                 leaders.setdefault(run, entry)
         return [entry for entry in due if entry.to_compute <= 0 or not entry.waits]
 
-    def share(self, entry: SessionEntry, is_of_prompt: bool) -> None:
+    def publish(self, entry: SessionEntry, is_of_prompt: bool) -> None:
         """Gives what passes computed for a session to the cache, once that is enough; `is_of_prompt` says what the last
         one computed. No pass may be running."""
         sequence = entry.sequence
@@ -76,4 +76,4 @@ class SharedPrefixes:
         # An answer's tokens come one at a time, and as nodes of one token they would never be a range of slots again.
         ends_prompt = is_of_prompt and entry.to_compute <= 0
         if own >= LEAST_RUN or (own and ends_prompt and sequence.is_followed):
-            sequence.share(entry.session.tree.tokens)
+            sequence.publish(entry.session.tree.tokens)

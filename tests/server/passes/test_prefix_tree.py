@@ -22,7 +22,7 @@ def shared(cache: PrefixTree, tokens: list[int], owner: str = "alice") -> HeldSe
     sequence = HeldSequence(cache, owner)
     sequence.adopt(tokens, len(tokens))
     sequence.keep(sequence.take(len(tokens) - len(sequence)))
-    sequence.share(tokens)
+    sequence.publish(tokens)
     return sequence
 
 
@@ -57,8 +57,8 @@ def test_slots_that_two_computed_are_kept_once(cache: PrefixTree, pool: SlotPool
     sequences = [HeldSequence(cache, "alice") for _ in range(2)]
     for sequence in sequences:
         sequence.keep(sequence.take(5))
-    sequences[0].share([1, 2, 3, 4, 5])
-    sequences[1].share([1, 2, 3, 9, 9])
+    sequences[0].publish([1, 2, 3, 4, 5])
+    sequences[1].publish([1, 2, 3, 9, 9])
     assert pool.free == 100 - 7
     assert sequences[0].slots[:3].tolist() == sequences[1].slots[:3].tolist()
     assert [sequence.cuts for sequence in sequences] == [0, 1], "drafters must know that slots were given back"
@@ -105,7 +105,7 @@ def test_a_sequence_may_leave_its_path_in_the_middle(cache: PrefixTree, pool: Sl
     other.cut(2)
     assert cache.evictable == 2
     sequence.keep(sequence.take(2))
-    sequence.share([1, 2, 3, 4, 7, 8])
+    sequence.publish([1, 2, 3, 4, 7, 8])
     assert [found(cache, tokens) for tokens in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 7, 8])] == [6, 6]
     assert pool.free == 92
 
@@ -114,7 +114,7 @@ def test_an_answer_that_nobody_shares_is_one_leaf(cache: PrefixTree) -> None:
     sequence = shared(cache, [1, 2])
     for token in range(3, 20):
         sequence.keep(sequence.take(1))
-        sequence.share(range(1, token + 1))
+        sequence.publish(range(1, token + 1))
     sequence.cut(0)
     cache.evict(1)
     assert cache.evictable == 0

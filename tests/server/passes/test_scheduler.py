@@ -20,7 +20,7 @@ SHORT_PROMPTS = st.lists(st.builds(Demand, st.integers(2, 4), st.just(0), st.int
 
 def share(demands: Sequence[Demand], budget: int) -> list[int]:
     """Nobody minds how long the pass takes."""
-    return scheduler.share(demands, budget, lambda shares, nodes=NO_WORK: True)
+    return scheduler.divide_budget(demands, budget, lambda shares, nodes=NO_WORK: True)
 
 
 @example(([Demand(2, 0, 0), *[Demand(50, 0, 0)] * 7], 8))

@@ -75,7 +75,7 @@ class Conversation:
         while len(self._tokens) <= len(self.sequence):
             self._tokens.append(self._rng.randrange(50))
         if len(self.sequence) - self.sequence.shared >= 64:
-            self.sequence.share(self._tokens)
+            self.sequence.publish(self._tokens)
         return len(self._tokens) < self._end
 
 
@@ -120,7 +120,7 @@ def test_a_slot_with_its_stamp_stands_for_one_prefix_for_ever(seed: int) -> None
             if action == "compute":
                 sequence.keep(pool.take(min(rng.randrange(12), pool.free, len(tokens) - len(sequence))))
             elif action == "share":
-                sequence.share(tokens)
+                sequence.publish(tokens)
             elif action == "cut":
                 sequence.cut(rng.randrange(len(sequence) + 1))
             elif action == "end":

@@ -11,7 +11,7 @@ from common.protocol.messages import (
     GrownNode,
     Settings,
 )
-from common.protocol.scheduled_tokens import PassResult
+from common.protocol.scheduled_tokens import SessionProgress
 from common.protocol.server_session import ServerSession
 from common.protocol.views import Proposal
 from server.sessions.sessions import ServingLimits, Sessions
@@ -130,10 +130,10 @@ def test_an_accepted_node_that_lost_its_keys_and_values_is_noticed(monkeypatch: 
     sessions = Sessions(replace(TERMS, end_tokens=frozenset()), SERVING_LIMITS, capacity=2000)
     complete = ServerSession.complete
 
-    def forgetful(session: ServerSession, *outcome: object) -> PassResult:
-        result = complete(session, *outcome)  # type: ignore[arg-type]
-        session.processed -= len(result.nodes_kept)
-        return replace(result, nodes_kept=())
+    def forgetful(session: ServerSession, *outcome: object) -> SessionProgress:
+        progress = complete(session, *outcome)  # type: ignore[arg-type]
+        session.processed -= len(progress.nodes_kept)
+        return replace(progress, nodes_kept=())
 
     monkeypatch.setattr(ServerSession, "complete", forgetful)
     client, prompt, fake_target = Client(sessions, "s"), prompt_of(1, 20), FakeTarget()

@@ -174,7 +174,7 @@ class Engine:
 
     async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
         """Drafts one level at a time, beside the passes."""
-        with closing(self._make_worker("assistant")) as worker:
+        with closing(self._make_worker("server drafter")) as worker:
             while True:
                 self._draft_may_be_due.clear()
                 task = self.sessions.claim_draft_task()

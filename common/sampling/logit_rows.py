@@ -24,11 +24,11 @@ class LogitRows:
         verify_input: VerifyInput,
         logits: torch.Tensor,
         likeliest: Sequence[int],
-        usable: Sequence[int] | None = None,
+        finite: Sequence[int] | None = None,
     ):
         """`logits [rows, vocabulary]`, one row for each of the verify input's; `likeliest` is their argmax, and
-        `usable` says whose maximum is finite, None that all are. Walks raise UnusableLogitsError at one that is not."""
-        self._usable = usable
+        `finite` says whose maximum is finite, None that all are. Walks raise UnusableLogitsError at one that is not."""
+        self._finite = finite
         self._verify_input = verify_input
         self._logits = logits
         self._likeliest = likeliest
@@ -55,7 +55,7 @@ class LogitRows:
         return certain
 
     def _check(self, row: int) -> None:
-        if self._usable is not None and not self._usable[row]:
+        if self._finite is not None and not self._finite[row]:
             raise UnusableLogitsError
 
     def _scores(self, row: int) -> torch.Tensor:

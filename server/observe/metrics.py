@@ -203,7 +203,11 @@ def _totals(counters: Mapping[str, Any]) -> list[tuple[str, str, float]]:
             "prefix_cache_hits",
         ),
         ("vllm:generation_tokens", "Tokens that were committed.", "committed_tokens"),
-        ("vllm:num_preemptions", "Answers that lost their K/V to others' and had to begin again.", "preempted"),
+        (
+            "vllm:num_preemptions",
+            "Running answers that failed because others needed their slots; clients may resume them.",
+            "preempted",
+        ),
         ("vllm:spec_decode_num_drafts", "Trees that were verified.", "drafts"),
         ("vllm:spec_decode_num_draft_tokens", "Nodes that were verified.", "draft_tokens"),
         ("vllm:spec_decode_num_accepted_tokens", "Nodes that were committed.", "accepted_tokens"),

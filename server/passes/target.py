@@ -69,8 +69,7 @@ class Target:
             # In float32, as transformers' own generation loop chooses: ties must fall the same way.
             logits = self.model.forward(scheduled).logits.float()
             likeliest = logits.argmax(-1)
-            usable = logits.amax(-1).isfinite()
-            tokens, finite = torch.stack([likeliest, usable.to(likeliest.dtype)]).tolist()
+            tokens, finite = torch.stack([likeliest, logits.amax(-1).isfinite().to(likeliest.dtype)]).tolist()
             outcomes: list[PassOutcome] = []
             moved_from: list[int] = []
             moved_to: list[int] = []
@@ -78,29 +77,30 @@ class Target:
             for each in scheduled:
                 rows = slice(start, start + len(each.wanted))
                 start = rows.stop
-                if each.verify_input is None:
+                judged = each.verify_input
+                if judged is None:
                     outcomes.append(ChosenTokens(()))
                     continue
-                target_rows = LogitRows(each.verify_input, logits[rows], tokens[rows], finite[rows])
+                target_rows = LogitRows(judged, logits[rows], tokens[rows], finite[rows])
                 try:
-                    chosen = RULES[each.verify_input.rule].walk(each.verify_input, target_rows)
-                    logprobs: Sequence[TokenLogprobs] = ()
-                    if each.verify_input.top_logprobs is not None:
-                        walked = [0, *(node + 1 for node in each.path(chosen))][: len(chosen)]
-                        logprobs = logprobs_of(logits[rows][walked], chosen, each.verify_input.top_logprobs)
-                    elif each.verify_input.constraint is not None:
-                        chosen += _forced_behind(chosen, each, each.verify_input, each.verify_input.constraint)
+                    chosen = RULES[judged.rule].walk(judged, target_rows)
+                    if judged.constraint is not None and judged.top_logprobs is None:
+                        chosen += _forced_behind(chosen, each, judged, judged.constraint)
                 except UnusableLogitsError:
-                    outcomes.append(self._verify_chain(each, each.verify_input))
+                    outcomes.append(self._verify_chain(each, judged))
                     continue
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
                     continue
-                judged = each.verify_input
+                path = each.path(chosen)
+                logprobs: Sequence[TokenLogprobs] = ()
+                if judged.top_logprobs is not None:
+                    walked = [0, *(node + 1 for node in path)][: len(chosen)]
+                    logprobs = logprobs_of(logits[rows][walked], chosen, judged.top_logprobs)
                 choices = TargetChoices(judged.frontier, judged.tokens, judged.parents, tokens[rows])
                 outcomes.append(ChosenTokens(chosen, logprobs, choices))
-                behind_chain, path = each.slots[len(each.chain) :], each.path(chosen)
-                moved_from += [int(behind_chain[index]) for index in path]
+                behind_chain = each.slots[len(each.chain) :]
+                moved_from += [int(behind_chain[node]) for node in path]
                 moved_to += [int(slot) for slot in behind_chain[: len(path)]]
             self.model.pool.move(moved_from, moved_to)
             return outcomes

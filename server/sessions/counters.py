@@ -12,7 +12,7 @@ class Counters:
     failures: int = 0  # streams that ended with Failed
     failed: dict[str, int] = field(default_factory=dict)  # of these, faults of clients or of ours, by code
     refused: dict[str, int] = field(default_factory=dict)  # and those who may come back later, by reason
-    preempted: int = 0  # answers that lost their K/V to others' and had to begin again
+    preempted: int = 0  # running answers that failed because others needed their slots
     finished: dict[str, int] = field(default_factory=dict)  # answers, by reason
     prompt_tokens: int = 0  # that came with requests and were not here before
     prefix_cache_queries: int = 0  # of prompts, tokens that their own sessions did not hold when they came

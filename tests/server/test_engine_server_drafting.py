@@ -96,9 +96,9 @@ async def test_passes_and_levels_have_a_worker_and_a_stated_cost_each() -> None:
     helpers = Helpers(knowing_all(prompt))
     engine = Engine(new_sessions(), FakeTarget(), pace, drafter_factory=helpers, make_worker=partial(InPlace, costs))
     assert await answers(engine, [prompt], "assist", nothing) == [truth_of(prompt)]
-    assert set(costs) == {"target", "assistant"}
+    assert set(costs) == {"target", "server drafter"}
     assert costs["target"][0] == 3 * 0.25
-    assert costs["assistant"] == [0.125] * len(helpers.views) != []
+    assert costs["server drafter"] == [0.125] * len(helpers.views) != []
 
 
 async def test_what_follows_a_pass_at_once_is_part_of_the_next_ones_cost_and_a_wait_is_not() -> None:
@@ -182,7 +182,7 @@ async def test_levels_that_overrun_their_stated_cost_are_counted_and_not_as_pass
     costs: dict[str, list[float]] = {}
 
     def make_worker(name: str) -> InPlace:
-        return (Late if name == "assistant" else InPlace)(costs, name)
+        return (Late if name == "server drafter" else InPlace)(costs, name)
 
     engine = Engine(
         new_sessions(), FakeTarget(), Pace(), drafter_factory=Helpers(knowing_all([3, 1])), make_worker=make_worker

@@ -1,4 +1,4 @@
-"""Preemption: a session that only waits for its client gives up its slots when others would be refused, waiting
+"""Eviction: a session that only waits for its client gives up its slots when others would be refused, waiting
 sessions are served in order of age, and repeated computation is charged to its client."""
 
 from dataclasses import replace

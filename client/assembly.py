@@ -8,7 +8,7 @@ import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,27 +16,18 @@ from typing import TYPE_CHECKING
 
 from client.answering import require_idle, require_rule
 from client.cache.bundle_check import check_intact
-from client.cache.bundles import (
-    Advance,
-    bundle_directory,
-    choose_bundle,
-    discard_damaged,
-    in_weights,
-    is_complete,
-    pull,
-)
+from client.cache.bundles import bundle_directory, choose_bundle, is_complete
 from client.cache.known_servers import recall, remember
-from client.cache.level_times import LevelTimes
-from client.cache.pins import keep_pin
 from client.cache.tokenizers import tokenizer_of
 from client.cache.uses import in_use
+from client.chosen_bundles import Download, check_together, each_bundle, fetch_bundle, manifest_of, settled
 from client.conversation import Conversation
 from client.drafting.draft_imports import begin_imports
 from client.drafting.draft_loader import AUTO, DraftChoice, DraftLoader
 from client.drafting.loop import DraftingLoop
 from client.drafting.policies import Policy
 from client.link.offline import OfflineOptions
-from client.link.replicas import DESCRIBE_S, choose_replica, describe, with_list
+from client.link.replicas import DESCRIBE_S, Replica, choose_replica, describe, with_list
 from client.link.shared_connection import ConversationStreams, SharedConnection, StreamListener, ignore_streams
 from client.link.stream import Access
 from client.private.draft_only import AnswerBounds
@@ -47,12 +38,9 @@ from common.bundle import BundleManifest
 from common.cache import cache_directory
 from common.draft_kinds import STATELESS_KINDS
 from common.drafters.drafter import Drafter
-from common.drafters.load import check_shared_state
 from common.programs.native_calls import ended_by_second_interrupt
 from common.protocol.client_session import ClientSession, Limits
 from common.protocol.constraint import Constrain
-from common.protocol.errors import MisuseError
-from common.protocol.messages import StateRequest
 from common.rpc.description import ServerDescription
 from common.rpc.errors import HungUpError, LinkError
 from common.rpc.stub import Connection
@@ -63,9 +51,6 @@ if TYPE_CHECKING:
     from common.models.tokenizer import Tokenizer
 
 _KNOWN_SECONDS = 4.0  # for a server that one can begin without
-
-Download = Callable[[BundleManifest], AbstractContextManager[Advance]]
-"""Begins to show a download; what it yields is called with the number of bytes in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +67,7 @@ class Client:
     choice: DraftChoice
     round_trip: float  # seconds, of a call on a connection that stands; infinite if the server was not reached
     router_connection: SharedConnection  # of the conversations of `load_routers`
-    hitch: str = ""  # why it was not reached, if it is there
+    hung_up_by: str = ""  # why it was not reached, if it is there
     others: tuple[tuple[BundleManifest, Path], ...] = ()  # bundles of drafts beside this one, and of one that stands in
 
     @property
@@ -191,71 +176,11 @@ class Client:
         return opened
 
 
-async def fetch_bundle(
-    connection: Connection,
-    address: Address,
-    description: ServerDescription,
-    choice: DraftChoice,
-    cache: Path,
-    download: Download,
-    *,
-    trust_new: bool = False,
-    reread: bool = False,
-) -> tuple[BundleManifest, Path]:
-    """The chosen bundle and its directory, fetched if it is not complete yet; with `reread` also if it is damaged. Its
-    weights are in the chosen mode if the server offers it.
-
-    Raises BundleError, before anything is fetched, if the server at `address` hands out another than it did, unless
-    what is new is to be trusted.
-    """
-    manifest = manifest_of(description, choice, cache)
-    await keep_pin(cache, address, description, manifest, choice.model, trust_new=trust_new)
-    if reread:
-        await discard_damaged(cache, manifest)
-    if not is_complete(cache, manifest):
-        with download(manifest) as advance:
-            await pull(connection, description, manifest, cache, advance)
-    return manifest, bundle_directory(cache, manifest)
-
-
-def manifest_of(description: ServerDescription, choice: DraftChoice, cache: Path) -> BundleManifest:
-    """That of the chosen draft, in the chosen mode of weights."""
-    chosen = choose_bundle(description.bundles, choice.bundle)
-    return in_weights(chosen, description.quantised, choice.weights, cache)
-
-
-def each_bundle(description: ServerDescription, choice: DraftChoice) -> list[DraftChoice]:
-    """The choice of each bundle: of the draft beside which the others draft, these, and what stands in; for `auto` of
-    every draft model that the server offers."""
-    if choice.draft == AUTO:
-        models = [each.draft for each in description.bundles if each.kind not in STATELESS_KINDS]
-        return [replace(choice, draft=name) for name in models]
-    further = [*choice.other_bundles, *([choice.stand_in] if choice.stand_in else [])]
-    return [choice, *(replace(choice, draft=name) for name in further)]
-
-
-def check_together(description: ServerDescription, choice: DraftChoice) -> None:
-    """Whether the drafts of a choice can draft together for the target that is described. Raises MisuseError where one
-    is not for it, or one request for draft state does not serve them all; before anything is fetched."""
-    if not choice.other_bundles:
-        return
-    offered = {manifest.draft: manifest.kind for manifest in description.bundles}
-    names = [name for name in (choice.bundle, *choice.other_bundles) if name is not None]
-    missing = next((name for name in names if name not in offered), None)
-    if missing is not None:
-        other = next(name for name in names if name != missing)
-        raise MisuseError(
-            f"'{other}' and '{missing}' cannot draft together, for the server offers no '{missing}' for the target "
-            f"'{description.model}'; choose from: {', '.join(offered)}"
-        )
-    check_shared_state([(offered[name], StateRequest(name)) for name in names])
-
-
-def _begin_imports(kept: ServerDescription, draft: str | None) -> asyncio.Future[None] | None:
+def _begin_imports(known: ServerDescription, draft: str | None) -> asyncio.Future[None] | None:
     """Imports what the draft needs, while the connection is being made; None if the draft is not known."""
-    manifest = next((each for each in kept.bundles if each.draft == draft), None)
-    if manifest is None and draft is None and kept.bundles:
-        manifest = choose_bundle(kept.bundles, None)
+    manifest = next((each for each in known.bundles if each.draft == draft), None)
+    if manifest is None and draft is None and known.bundles:
+        manifest = choose_bundle(known.bundles, None)
     if manifest is None:
         return None
     return begin_imports(manifest.kind)
@@ -295,30 +220,68 @@ async def clients_for(
         yield clients
 
 
-def _settled(description: ServerDescription, choice: DraftChoice, round_trip: float, cache: Path) -> DraftChoice:
-    """The choice with the draft model that drafts fastest here instead of `auto`, of those that are in the
-    cache."""
-    from client.drafting.fastest_draft import settle
-
-    loaders = []
-    for each in each_bundle(description, choice):
-        manifest = manifest_of(description, each, cache)
-        if is_complete(cache, manifest):
-            bundle = bundle_directory(cache, manifest)
-            sizes = description.context, description.vocab_size
-            loaders.append(DraftLoader(bundle, manifest, each, *sizes, round_trip))
-    return settle(choice, loaders, LevelTimes(cache))
+def _remembered(known: ServerDescription | None) -> tuple[Address, ...]:
+    return () if known is None else known.replicas
 
 
-def _remembered(kept: ServerDescription | None) -> tuple[Address, ...]:
-    return () if kept is None else kept.replicas
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a client of one target is put together from, by the server or, where it was not reached, by what the cache
+    has of it. In `choice` no `auto` is left; `round_trip` and `hung_up_by` are as in `Client`."""
+
+    description: ServerDescription
+    choice: DraftChoice
+    bundles: Sequence[tuple[BundleManifest, Path]]
+    round_trip: float
+    hung_up_by: str = ""
+
+
+async def _from_server(
+    replica: Replica, server: Address, choice: DraftChoice, cache: Path, download: Download
+) -> _Parts:
+    """`server` is the address by which the cache knows it. Raises LinkError if it is lost."""
+    connection, description = replica.connection, replica.description
+    # The first call has set up the connection, and may have waited for a server that was loading.
+    began = time.perf_counter()
+    await describe(connection, DESCRIBE_S, choice.model)
+    round_trip = time.perf_counter() - began
+    check_together(description, choice)
+    if choice.draft == AUTO:
+        for each in each_bundle(description, choice):
+            await fetch_bundle(connection, server, description, each, cache, download)
+    choice = await settled(description, choice, round_trip, cache)
+    bundles = [
+        await fetch_bundle(connection, server, description, each, cache, download)
+        for each in each_bundle(description, choice)
+    ]
+    remember(cache, str(server), description, choice.model)
+    return _Parts(description, choice, bundles, round_trip)
+
+
+async def _from_cache(known: ServerDescription, choice: DraftChoice, cache: Path, error: LinkError) -> _Parts | None:
+    """For a server that is `known` but not reached, as `error` says; None unless all bundles are whole."""
+    check_together(known, choice)
+    choice = await settled(known, choice, math.inf, cache)
+    manifests = [manifest_of(known, each, cache) for each in each_bundle(known, choice)]
+    if not all(is_complete(cache, manifest) for manifest in manifests):
+        return None
+    bundles = [(manifest, bundle_directory(cache, manifest)) for manifest in manifests]
+    return _Parts(known, choice, bundles, math.inf, str(error) if isinstance(error, HungUpError) else "")
+
+
+async def _same_replica(before: Sequence[Client], server: Address, seconds: float, model: str) -> Replica:
+    """That of the clients made before, as a server of this target. Raises LinkError if it was not reached."""
+    if not all(client.was_reached for client in before):
+        raise LinkError(f"the server at {server} cannot be reached; try again when it is back")
+    first = before[0]
+    return Replica(first.access, first.connection, await describe(first.connection, seconds, model))
 
 
 @asynccontextmanager
 async def _prepared(
     access: Access,
     choice: DraftChoice,
-    where: Path,
+    cache: Path,
     download: Download,
     *,
     drafts: bool = True,
@@ -328,60 +291,39 @@ async def _prepared(
     not reached. The bundle counts as in use meanwhile."""
     if choice.draft == AUTO and not drafts:
         choice = replace(choice, draft=None)  # nothing is worth timing
-    asked_address, asked = access.address, str(access.address)
-    kept, hitch = recall(where, asked, choice.model), ""
-    imported = None if kept is None or not drafts else _begin_imports(kept, choice.bundle)
+    server = access.address
+    known = recall(cache, str(server), choice.model)
+    imported = None if known is None or not drafts else _begin_imports(known, choice.bundle)
+    seconds = DESCRIBE_S if known is None else _KNOWN_SECONDS
     async with AsyncExitStack() as stack:
         connection: Connection | None = None
+        if before:
+            access, connection = before[0].access, before[0].connection
         try:
-            seconds = DESCRIBE_S if kept is None else _KNOWN_SECONDS
             if before:
-                access, connection = before[0].access, before[0].connection
-                if not all(client.was_reached for client in before):
-                    raise LinkError(f"the server at {asked} cannot be reached; try again when it is back")
-                description = await describe(connection, seconds, choice.model)
+                replica = await _same_replica(before, server, seconds, choice.model)
             else:
-                replica = await choose_replica(access, seconds, choice.model, _remembered(kept))
+                replica = await choose_replica(access, seconds, choice.model, _remembered(known))
                 stack.push_async_callback(replica.connection.close)
-                access, connection, description = replica.access, replica.connection, replica.description
+                access, connection = replica.access, replica.connection
             if imported is not None:
                 await imported  # which would delay what is timed now
-            # The first call has set up the connection, and may have waited for a server that was loading.
-            began = time.perf_counter()
-            await describe(connection, DESCRIBE_S, choice.model)
-            round_trip = time.perf_counter() - began
-            check_together(description, choice)
-            if choice.draft == AUTO:
-                for each in each_bundle(description, choice):
-                    await fetch_bundle(connection, asked_address, description, each, where, download)
-                choice = await asyncio.to_thread(_settled, description, choice, round_trip, where)
-            bundles = [
-                await fetch_bundle(connection, asked_address, description, wanted, where, download)
-                for wanted in each_bundle(description, choice)
-            ]
-            remember(where, asked, description, choice.model)
+            parts = await _from_server(replica, server, choice, cache, download)
         except LinkError as error:
-            if kept is None:
+            from_cache = None if known is None else await _from_cache(known, choice, cache, error)
+            if from_cache is None:
                 raise
-            description, round_trip = kept, math.inf
-            hitch = str(error) if isinstance(error, HungUpError) else ""
-            if choice.draft == AUTO:
-                choice = await asyncio.to_thread(_settled, kept, choice, round_trip, where)
-            check_together(kept, choice)
-            manifests = [manifest_of(kept, wanted, where) for wanted in each_bundle(kept, choice)]
-            bundles = [(manifest, bundle_directory(where, manifest)) for manifest in manifests]
-            if not all(is_complete(where, manifest) for manifest in manifests):
-                raise
-            if connection is None:
-                access = with_list(access, _remembered(kept))
-                connection = await stack.enter_async_context(access.connect())
-        for manifest, bundle in bundles:
-            stack.enter_context(in_use(where, manifest.id, asked))
+            parts = from_cache
+        if connection is None:
+            access = with_list(access, _remembered(known))
+            connection = await stack.enter_async_context(access.connect())
+        for manifest, bundle in parts.bundles:
+            stack.enter_context(in_use(cache, manifest.id, str(server)))
             await asyncio.to_thread(check_intact, bundle, manifest)
-        (manifest, bundle), *others = bundles
+        (manifest, bundle), *others = parts.bundles
+        description = parts.description
         with ended_by_second_interrupt():
-            tokenizer = tokenizer_of(where, manifest, bundle)
-        constrain = Grammars(tokenizer, description.vocab_size, description.end_tokens)
+            tokenizer = tokenizer_of(cache, manifest, bundle)
         yield Client(
             access,
             connection,
@@ -389,10 +331,10 @@ async def _prepared(
             manifest,
             bundle,
             tokenizer,
-            constrain,
-            choice,
-            round_trip,
+            Grammars(tokenizer, description.vocab_size, description.end_tokens),
+            parts.choice,
+            parts.round_trip,
             await stack.enter_async_context(SharedConnection(access, connection, description)),
-            hitch,
+            parts.hung_up_by,
             tuple(others),
         )

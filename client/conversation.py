@@ -364,7 +364,7 @@ class Conversation:
             levels.drafted,
             levels.overrun,
             str(failure or ""),
-            "; ".join(filter(None, (self._note or self._loop.note, self._link.hitch))),
+            "; ".join(filter(None, (self._note or self._loop.note, self._link.hung_up_by))),
         )
 
     def _reason(self, failure: OutriderError | None) -> str:

@@ -106,7 +106,7 @@ def _talk(
     display = Display(console, notes)
     if not client.was_reached:
         draft = client.draft if request.settings.answer.options().policy.drafts else None
-        display.note(unreached_line(written(parse_destinations(request.server)), draft, client.hitch))
+        display.note(unreached_line(written(parse_destinations(request.server)), draft, client.hung_up_by))
     if console.is_terminal:
         greeting = (
             f"{client.description.model}, draft {client.draft}; /help says what can be typed; while "

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import typer
 
-from client.assembly import check_together, each_bundle, fetch_bundle
 from client.cache.library import KeptBundle, kept_bundles
 from client.cache.uses import in_use
+from client.chosen_bundles import check_together, each_bundle, fetch_bundle
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import choose_replica
 from client.link.stream import Access

@@ -49,7 +49,7 @@ async def run(
             notes.print(loaded_here_line(declined), markup=False)
         if not client.was_reached:
             draft = None if drafter is None else client.draft
-            unreached = unreached_line(written(access.addresses), draft, client.hitch)
+            unreached = unreached_line(written(access.addresses), draft, client.hung_up_by)
             notes.print(unreached, style="dim", markup=False)
         renderer = SilentRenderer() if as_json else renderer_for(PlainConsole(), time.monotonic)
         converse = client.converse(options.policy, drafter, options.pace, offline)

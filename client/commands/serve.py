@@ -87,7 +87,7 @@ async def serve(
             for client in clients:
                 if not client.was_reached:
                     draft = client.draft if writes_alone else None
-                    _say(unreached_line(written(access.addresses), draft, client.hitch))
+                    _say(unreached_line(written(access.addresses), draft, client.hung_up_by))
             host, number = port.getsockname()[:2]
 
             def ready() -> None:

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 from client.answer import Answer, TokenListener
 from client.answering import AnswerOptions
-from client.assembly import Client, Download, client_for
+from client.assembly import Client, client_for
+from client.chosen_bundles import Download
 from client.demo.asking import ask, ignore_tokens
 from client.demo.children import Child, running
 from client.demo.family import DemoModels

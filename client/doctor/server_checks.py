@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from client.assembly import check_together, each_bundle, manifest_of
 from client.cache.bundles import bundle_directory, choose_bundle, is_complete, needed_room
 from client.cache.known_servers import recall
 from client.cache.pins import keep_pin
+from client.chosen_bundles import check_together, each_bundle, manifest_of
 from client.doctor.draft_sizes import Memory, check_draft_sizes
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import check_model

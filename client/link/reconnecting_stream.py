@@ -56,7 +56,7 @@ class ReconnectingStream:
         self._changed = asyncio.Event()
         self.lost_by = ""
         """Why the latest stream was lost, as a person may read it; empty while none was."""
-        self.hitch = ""
+        self.hung_up_by = ""
         """Why the latest stream was lost, if something is there that is not the server as it was; empty otherwise."""
         self._lost_upload_s = 0.0  # `upload_s` when this answer lost its stream; 0 once there is another
         self._given_up_by = ""
@@ -145,7 +145,7 @@ class ReconnectingStream:
                 self._note(error)
                 self._lose(str(error))
                 raise
-            self.hitch = ""
+            self.hung_up_by = ""
             self._count_sent()
             if isinstance(message, Pong):
                 self._watch.answered(message.number, self._clock())
@@ -156,7 +156,7 @@ class ReconnectingStream:
                 return message
 
     def _note(self, error: LinkError) -> None:
-        self.hitch = str(error) if isinstance(error, HungUpError) else ""
+        self.hung_up_by = str(error) if isinstance(error, HungUpError) else ""
 
     async def reconnect(self) -> None:
         """Returns with a new stream, which has not answered yet, however long that takes. Needs a `dial`."""

@@ -80,7 +80,7 @@ class SocketChatClient:
     ):
         self.description = _description(opened.begun)
         self.draft, self.was_reached = opened.begun.draft, opened.begun.was_reached
-        self.hitch = ""
+        self.hung_up_by = ""
         self.tokenizer = tokenizer
         self._unused: _OpenedChat | None = opened
         self._open_chat = open_chat

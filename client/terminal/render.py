@@ -175,10 +175,10 @@ def lossy_line(rule: str) -> str:
     return f"{rule}: lossy, not the target's own distribution"
 
 
-def unreached_line(address: str, draft: str | None, hitch: str) -> str:
-    """What a person must know who begins without the server; `hitch` is why, if the server is there. `draft`: the model
-    that drafts, None where none does."""
-    why = hitch or f"the server at {address} cannot be reached"
+def unreached_line(address: str, draft: str | None, hung_up_by: str) -> str:
+    """What a person must know who begins without the server. `draft`: the model that drafts, None where none does;
+    `hung_up_by`: why the server was not reached, if something is there."""
+    why = hung_up_by or f"the server at {address} cannot be reached"
     return f"{why}; " + (f"the draft model '{draft}' writes alone until it answers" if draft else "it is tried again")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from client.answer import OFFLINE
-from client.assembly import Client, check_together, client_for, each_bundle
+from client.assembly import Client, client_for
 from client.cache.bundles import bundle_directory
 from client.cache.known_servers import remember
 from client.drafting.draft_loader import DraftChoice
@@ -23,19 +23,12 @@ from client.link.replicas import describe
 from client.link.stream import Access
 from common.address import Address
 from common.bundle import Bundle, TargetCard, make_manifest, write_bundle_file
-from common.draft_kinds import DRAFT_KINDS, STATELESS_KINDS
 from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError
 from common.protocol.messages import PROTOCOL_VERSION, Settings
 from common.rpc.credentials import ClientTls
 from common.rpc.description import ServerDescription
 from tests.client.fakes import TERMS, ChainDrafter, FakeStream, decoded, target
-
-OFFERING = replace(
-    ServerDescription(1, "0.1", "model", "f", 50, 400, 64, (0,), ("greedy",), (), ()),
-    bundles=tuple(make_manifest(kind, kind, "f", []) for kind in DRAFT_KINDS),
-)
-"""A server with a draft of each kind."""
 
 
 def client(choice: DraftChoice) -> Client:
@@ -72,9 +65,8 @@ def test_all_that_draft_together_are_named():
     assert merged.draft == "ours+small+lookup"
 
 
-def test_what_stands_in_has_a_bundle_of_its_own_and_is_not_named_among_what_drafts():
+def test_what_stands_in_is_not_named_among_what_drafts():
     choice = DraftChoice("hydra+lookup", stand_in="moa")
-    assert [each.bundle for each in each_bundle(OFFERING, choice)] == ["hydra", "moa"]
     one, other = (make_manifest(name, name, "f", []) for name in ("hydra", "moa"))
     assert replace(client(choice), manifest=one, others=((other, Path()),)).draft == "hydra+lookup"
 
@@ -99,47 +91,6 @@ def test_layers_of_a_draft_that_runs_none_are_refused():
     assert client(DraftChoice()).load_drafter().state is None
     with pytest.raises(MisuseError, match="the draft model 'lookup' runs no layer of the target, not 1; choose 0"):
         client(DraftChoice(layers=1)).load_drafter()
-
-
-@pytest.mark.parametrize(
-    ("draft", "says"),
-    [
-        ("block+eagle3", "'block' and 'eagle3' cannot draft together, for each needs draft state that is made for it"),
-        ("block+moa", "'block' and 'moa' cannot draft together, for each needs draft state that is made for it alone"),
-        ("moa+hydra+eagle", "'moa' and 'hydra' cannot draft together"),
-        (
-            "moa+other",
-            "'moa' and 'other' cannot draft together, for the server offers no 'other' for the target 'model'",
-        ),
-        (
-            "other+moa",
-            "'moa' and 'other' cannot draft together, for the server offers no 'other' for the target 'model'",
-        ),
-    ],
-)
-def test_drafts_that_cannot_share_a_tree_are_refused_before_anything_is_fetched(draft, says):
-    with pytest.raises(MisuseError, match=says):
-        check_together(OFFERING, DraftChoice(draft))
-
-
-@pytest.mark.parametrize("draft", [None, "other", "moa+lookup", "moa+independent", "hydra+eagle+lookup"])
-def test_drafts_that_share_draft_state_or_need_none_can_draft_together(draft):
-    check_together(OFFERING, DraftChoice(draft))
-
-
-@pytest.mark.parametrize(
-    ("draft", "bundles"),
-    [
-        (None, [None]),
-        ("hydra+lookup+eagle", ["hydra+lookup+eagle", "eagle"]),
-        ("auto", [each.draft for each in OFFERING.bundles if each.kind not in STATELESS_KINDS]),
-    ],
-)
-def test_each_draft_with_weights_has_a_bundle_that_is_fetched(draft, bundles):
-    chosen = each_bundle(OFFERING, DraftChoice(draft))
-    assert [each.draft for each in chosen] == bundles
-    names = [each.bundle for each in chosen]
-    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("is_renewed", [True, False])
@@ -240,9 +191,9 @@ async def test_a_network_that_wants_a_login_first_leaves_the_answer_to_the_draft
     remember(tmp_path, str(here), described)
     async with portal, client_for(Access(here, ClientTls()), DraftChoice(), tmp_path, no_download) as begun:
         assert not begun.was_reached
-        assert begun.hitch == f"the server at {here} speaks no TLS; leave the TLS options out"
+        assert begun.hung_up_by == f"the server at {here} speaks no TLS; leave the TLS options out"
         was_reached = replace(begun, round_trip=0.05)
         drafter = ChainDrafter(target)
         async with was_reached.converse(STREAM, drafter, offline=OfflineOptions(3, wait_s=0.0)) as conversation:
             answer = await conversation.answer((1, 2, 3), Settings(5), lambda *_: None)
-    assert (answer.finish_reason, answer.provisional, answer.note) == (OFFLINE, decoded((1, 2, 3), 3), begun.hitch)
+    assert (answer.finish_reason, answer.provisional, answer.note) == (OFFLINE, decoded((1, 2, 3), 3), begun.hung_up_by)

@@ -24,10 +24,10 @@ def test_a_connection_that_is_not_the_servers_is_a_link_that_is_lost(was_heard):
         stream.say(HandshakeError("the server speaks no TLS"))
         with pytest.raises(LinkError, match="speaks no TLS"):
             await line.receive()
-        assert (line.state, line.hitch) == (LinkState.OFFLINE, "the server speaks no TLS")
+        assert (line.state, line.hung_up_by) == (LinkState.OFFLINE, "the server speaks no TLS")
         await line.reconnect()
         await greeted(line, fresh)
-        assert line.hitch == ""
+        assert line.hung_up_by == ""
 
     run_virtually(run())
 
@@ -43,13 +43,13 @@ def test_what_answered_in_the_servers_place_is_told_until_something_else_is_foun
             await line.receive()
         reconnecting = asyncio.create_task(line.reconnect())
         while not reconnecting.done():
-            if told[-1:] != [line.hitch]:
-                told.append(line.hitch)
+            if told[-1:] != [line.hung_up_by]:
+                told.append(line.hung_up_by)
             await asyncio.sleep(0.05)
         assert told == ["", "the server speaks no TLS", "", "the server speaks no TLS"]
         refusing.say(Failed(FailureCode.OVERLOADED, "no room"))
         await line.receive()
-        assert line.hitch == "", "the server itself has answered"
+        assert line.hung_up_by == "", "the server itself has answered"
 
     run_virtually(run())
 

@@ -6,7 +6,7 @@ or cost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -107,13 +107,13 @@ class Rounds:
         drafted, usual = 0, self.drafter.expansion
         for level in range(self.levels):
             self.drafter.expansion = usual.filling if level + 1 == self.levels else usual
-            view = tree.view().drafted_for(settings, prompt_length, choices=choices)
-            proposals = self.drafter.draft(view, frames)
+            view = tree.view().drafted_for(settings, prompt_length)
+            proposals = self.drafter.draft(replace(view, choices=choices), frames)
             frames = ()
             if not proposals:
                 break
             drafted += 1
-            tree.grow(tree.frontier, _numbered(proposals, tree.last_id))
+            tree.grow(tree.frontier, _numbered(proposals, tree.last_id + 1))
         self.drafter.expansion = usual
         return drafted
 
@@ -130,13 +130,10 @@ class Rounds:
         return frames
 
 
-def _numbered(proposals: Sequence[Proposal], last_id: int) -> list[GrownNode]:
-    def parent(proposal: Proposal) -> int:
-        return proposal.parent if proposal.parent >= 0 else last_id - proposal.parent
-
+def _numbered(proposals: Sequence[Proposal], first_id: int) -> list[GrownNode]:
     return [
-        GrownNode(last_id + k, parent(each), each.token, each.logp, each.draw)
-        for k, each in enumerate(proposals, start=1)
+        GrownNode(id_, each.parent_id(first_id), each.token, each.logp, each.draw)
+        for id_, each in enumerate(proposals, first_id)
     ]
 
 

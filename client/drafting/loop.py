@@ -83,7 +83,6 @@ class DraftingLoop:
         self.session = session
         self._policy = policy
         self._has_drafter = has_drafter
-        self._round_levels = policy.round_levels
         self._ends = frozenset(ends)
         self._stepping = False
         self._newest_drafted = 0  # node id that a step has seen
@@ -149,8 +148,8 @@ class DraftingLoop:
         self._round = _Round()
         self._offline = _OfflineRun(self._offline.limit)
         self._written, self._offered = (), 0
-        self._is_waited_for = self._round_levels is not None and settings.idle == LOCKSTEP.idle
-        if not self._policy.drafts or (self._has_drafter and self._round_levels is None):
+        self._is_waited_for = self._policy.round_levels is not None and settings.idle == LOCKSTEP.idle
+        if not self._policy.drafts or (self._has_drafter and self._policy.round_levels is None):
             return [] if opening is None else [opening]
         # Rounds begin with the token that the prompt's own pass commits; the drafter reads the prompt meanwhile.
         self._round.warms_up = self._has_drafter
@@ -193,7 +192,7 @@ class DraftingLoop:
         self._acknowledged = self.session.tree.frontier
         opening = self.session.reopen()
         # A tree that is sent again is this round's: what came behind it might be too late.
-        is_a_round = self._round_levels is not None and any(isinstance(message, Grow) for message in opening)
+        is_a_round = self._policy.round_levels is not None and any(isinstance(message, Grow) for message in opening)
         self._round.done_at = self.session.tree.frontier if is_a_round else 0
         return opening
 
@@ -238,7 +237,7 @@ class DraftingLoop:
         view = self.session.view()
         new = len(view.nodes) if states else sum(node.id > self._newest_drafted for node in view.nodes)
         self._newest_drafted = self.session.tree.last_id
-        fills = self._round_levels is not None and self._round.levels + 1 == self._round_levels
+        fills = self._policy.round_levels is not None and self._round.levels + 1 == self._policy.round_levels
         return Step(self.session.turn, view, warm_up, states, new, fills=fills, draws_once=self._draws_leave_at_once)
 
     def _drafted_online(self, step: Step, proposals: Sequence[Proposal]) -> list[FromClient]:
@@ -320,7 +319,7 @@ class DraftingLoop:
         # The server sends no more where nobody would use it, because its window stays full.
         if not self._has_drafter:
             return []
-        if state.turn == self.session.turn and self._states.add(state) and self._round_levels is None:
+        if state.turn == self.session.turn and self._states.add(state) and self._policy.round_levels is None:
             self._round.done_at = 0  # an exhausted drafter may propose more now
         acknowledgement = self.session.acknowledge_state()
         return [] if acknowledgement is None else [acknowledgement]
@@ -343,7 +342,7 @@ class DraftingLoop:
         else:
             overtaken, round_.held = [round_.held], grow
         round_.levels += 1
-        if self._round_levels is not None and round_.levels >= self._round_levels:
+        if self._policy.round_levels is not None and round_.levels >= self._policy.round_levels:
             return [*overtaken, *self._end_round()]
         return [*overtaken, *round_.take_held()] if self._leaves_now else overtaken
 
@@ -358,7 +357,7 @@ class DraftingLoop:
         """Whether what is held leaves with the level that has just joined it."""
         if self._draws_leave_at_once:
             return True
-        if self._round_levels is not None:
+        if self._policy.round_levels is not None:
             return False
         # Acknowledgements of what is sent early delay the first token.
         policy = self._policy
@@ -373,7 +372,7 @@ class DraftingLoop:
         no such word."""
         self._round.done_at = self.session.tree.frontier
         held = self._round.take_held()
-        exhausted = None if held and self._round_levels is not None else self.session.exhausted()
+        exhausted = None if held and self._policy.round_levels is not None else self.session.exhausted()
         return held if exhausted is None else [*held, exhausted]
 
     def _acknowledge(self) -> list[FromClient]:

@@ -227,8 +227,7 @@ class ClientSession:
     def _number(first: int, index: int, proposal: Proposal) -> GrownNode:
         if proposal.parent >= first or -proposal.parent > index:
             raise MisuseError(f"proposal {index + 1} hangs from {proposal.parent}, which was not proposed before")
-        parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
-        return GrownNode(first + index, parent, proposal.token, proposal.logp, proposal.draw)
+        return GrownNode(first + index, proposal.parent_id(first), proposal.token, proposal.logp, proposal.draw)
 
     def _receive_finished(self, finished: Finished) -> None:
         if self._is_stale(finished.turn):

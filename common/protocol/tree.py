@@ -182,7 +182,7 @@ class TokenTree:
         fresh = []
         for proposal in proposals:
             self._last_server_node_id += 1
-            parent = proposal.parent if proposal.parent >= 0 else first - 1 - proposal.parent
+            parent = proposal.parent_id(first)
             node = self._insert(frontier, GrownNode(self._last_server_node_id, parent, proposal.token, proposal.logp))
             if node is not None:
                 fresh.append(node)

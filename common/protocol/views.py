@@ -68,13 +68,7 @@ class TreeView:
             paths[node.id] = (*paths[node.parent], node.token)
         return paths
 
-    def drafted_for(
-        self,
-        settings: Settings,
-        prompt_length: int,
-        constraint: AnswerConstraint | None = None,
-        choices: TargetChoices | None = None,
-    ) -> Self:
+    def drafted_for(self, settings: Settings, prompt_length: int, constraint: AnswerConstraint | None = None) -> Self:
         """The same view of an answer that is decoded by these settings."""
         return replace(
             self,
@@ -82,7 +76,6 @@ class TreeView:
             sampling=settings.sampling,
             prompt_length=prompt_length,
             constraint=constraint,
-            choices=choices,
         )
 
 
@@ -98,3 +91,7 @@ class Proposal:
     token: int
     logp: float
     draw: Draw | None = None
+
+    def parent_id(self, first_id: int) -> int:
+        """The parent's node id, once the proposals of the list have ids in turn from `first_id` on."""
+        return self.parent if self.parent >= 0 else first_id - 1 - self.parent

@@ -1,6 +1,7 @@
 """Rounds beside a target whose next token is a function of the sequence, without any network."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from common.drafters.drafter import Drafter
 from common.protocol.messages import GrownNode, Settings
@@ -26,14 +27,14 @@ class BesideTarget:
         """Drafts levels and judges the tree; returns what is committed."""
         settings = Settings(1000)
         for _ in range(levels):
-            told = self.choices if self._tells else None
-            self.views.append(self.tree.view().drafted_for(settings, self._prompt_length, choices=told))
-            last = self.tree.last_id
+            view = self.tree.view().drafted_for(settings, self._prompt_length)
+            self.views.append(replace(view, choices=self.choices if self._tells else None))
+            first = self.tree.last_id + 1
             self.tree.grow(
                 self.tree.frontier,
                 [
-                    GrownNode(last + k, each.parent if each.parent >= 0 else last - each.parent, each.token, each.logp)
-                    for k, each in enumerate(self._drafter.draft(self.views[-1]), start=1)
+                    GrownNode(id_, each.parent_id(first), each.token, each.logp)
+                    for id_, each in enumerate(self._drafter.draft(self.views[-1]), first)
                 ],
             )
         verify_input = make_verify_input(self.tree, range(1, 1 + len(self.tree)), settings)

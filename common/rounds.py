@@ -89,7 +89,7 @@ class Rounds:
             if passes:
                 levels += self._draft(tree, frames, settings, len(prompt), choices)
                 packed.append(tree.frontier - len(sequence.slots) + len(tree))
-            choices = sequence.judge(tree, settings, len(prompt))
+            choices = sequence.verify(tree, settings, len(prompt))
             passes += 1
             answer = tree.tokens[len(prompt) : len(prompt) + new_tokens]
             end = next((index + 1 for index, token in enumerate(answer) if token in ends), new_tokens)
@@ -146,7 +146,7 @@ class _Sequence:
         self._target = target
         self._pool = SlotPool(target.pool.capacity)
 
-    def judge(self, tree: TokenTree, settings: Settings, prompt_length: int) -> TargetChoices:
+    def verify(self, tree: TokenTree, settings: Settings, prompt_length: int) -> TargetChoices:
         """One pass over the unprocessed tokens and all nodes: commits the tokens that the rule chooses and keeps the
         K/V of their path. Returns the likeliest token behind each row."""
         chain = tree.tokens[len(self.slots) :]

@@ -60,7 +60,7 @@ def scores(view: TreeView) -> dict[int, float]:
     return {0: 0.0} | {node.id: node.logp for node in view.nodes}
 
 
-def judged(view: TreeView, candidates: Mapping[int, Candidates]) -> TreeView:
+def rescored(view: TreeView, candidates: Mapping[int, Candidates]) -> TreeView:
     """The view with its nodes' probabilities as they are known now, for others may have proposed them, or older draft
     state. A token that its parent's candidates lack is at most as likely as the least of them."""
     claimed, found = scores(view), {0: 0.0}

@@ -13,7 +13,7 @@ from torch import nn
 from common.draft_models.block import KIND, BlockDraft
 from common.draft_models.layers import full_attention
 from common.draft_models.vocabulary import trim_head
-from common.drafters.blocks import Block, Path, shortlist
+from common.drafters.predicted_blocks import Block, Path, shortlist
 from common.drafters.tandem import TandemNetwork
 from common.models.decoder import CausalLm
 from common.models.segment import Segment, path_slots

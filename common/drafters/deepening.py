@@ -26,7 +26,7 @@ class DeepeningDrafter:
         self.kind = near.kind
         self.state: StateRequest | None = request
         self.expansion: Expansion = near.expansion
-        self.judged = TreeView((), ())
+        self.rescored = TreeView((), ())
         self._near, self._far = near, far
         self._owed = OwedStates([near, far])
         self._stated: set[int] = set()  # positions whose draft state has arrived, of any kind
@@ -34,9 +34,9 @@ class DeepeningDrafter:
         self._tokens: tuple[int, ...] = ()  # committed by the target
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
-        judged = view.tokens[: len(view.tokens) - view.provisional]
-        self._forget(common_prefix(self._tokens, judged))
-        self._tokens = judged
+        verified = view.tokens[: view.verified_length]
+        self._forget(common_prefix(self._tokens, verified))
+        self._tokens = verified
         for state in states:
             positions = range(state.start, state.start + state.count)
             self._stated.update(positions)
@@ -44,10 +44,10 @@ class DeepeningDrafter:
                 self._deep.update(positions)
         self._owed.add(states)
         lacking = len(self._stated) - len(self._deep)
-        chosen = self._far if view.alone and lacking <= _MOST_LACKING * len(judged) else self._near
+        chosen = self._far if view.alone and lacking <= _MOST_LACKING * len(verified) else self._near
         chosen.expansion = self.expansion
         proposals = chosen.draft(view, self._owed.take(chosen))
-        self.judged = chosen.judged if isinstance(chosen, RescoringDrafter) else view
+        self.rescored = chosen.rescored if isinstance(chosen, RescoringDrafter) else view
         return proposals
 
     def _forget(self, keep: int) -> None:

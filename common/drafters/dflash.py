@@ -1,5 +1,5 @@
 """`dflash`: one forward over masked positions behind the last token, with the target's fused states as keys and values
-(Chen et al. 2026, arXiv 2602.06036), and the tree of `marginals.py`.
+(Chen et al. 2026, arXiv 2602.06036), and the tree of `predicted_blocks.py`.
 
 As published, the one token of a block that is known is the newest, and all before it have state. Here state may lag, so
 that all tokens behind the newest state enter the block, the last `LEAD` of them at most.
@@ -13,9 +13,9 @@ from torch import nn
 from common.codec import decode
 from common.draft_models.dflash import KIND, DflashDraft, load_dflash
 from common.draft_models.layers import beside, full_attention
-from common.drafters.block_drafter import BlockDrafter
-from common.drafters.blocks import Block, shortlist
+from common.drafters.block_only_drafter import BlockOnlyDrafter
 from common.drafters.load import DrafterConfig, DrafterFactory, drafting_head, load_tail_for
+from common.drafters.predicted_blocks import Block, shortlist
 from common.drafters.received import ReceivedKeyValues
 from common.models.decoder import CausalLm
 from common.protocol.draft_state import FUSED
@@ -31,9 +31,9 @@ def load(config: DrafterConfig) -> DrafterFactory:
     tail = load_tail_for(draft, config, draft.config.layer.hidden)
     head = drafting_head(tail)
 
-    def make() -> BlockDrafter:
+    def make() -> BlockOnlyDrafter:
         network = DflashNetwork(draft, tail, head, config.context)
-        return BlockDrafter(network, config.request, config.expansion, config.ranking)
+        return BlockOnlyDrafter(network, config.request, config.expansion, config.ranking)
 
     return make
 

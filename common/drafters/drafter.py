@@ -37,5 +37,5 @@ class Drafter(Protocol):
 class RescoringDrafter(Protocol):
     """A drafter that knows anew in each call how likely the tree's nodes are, whoever proposed them."""
 
-    judged: TreeView
+    rescored: TreeView
     """The view of the last call, with the probabilities that its nodes have by what was known then."""

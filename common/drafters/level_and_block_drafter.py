@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from common.drafters.best_first import Expansion
-from common.drafters.blocks import Block, Blocks, Path, Predicting
+from common.drafters.predicted_blocks import Block, Blocks, Path, Predicting
 from common.drafters.ranking import Rank, Ranking, ranking_for
 from common.drafters.tree_drafter import DraftNetwork, TreeDrafter
 from common.models.segment import Segment
@@ -44,7 +44,7 @@ class LevelAndBlockDrafter(TreeDrafter):
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         if len(view.nodes) >= self.expansion.nodes:
-            self.judged = view
+            self.rescored = view
             self._take_in(view, states)
             return ()
         self._view = view
@@ -58,7 +58,7 @@ class LevelAndBlockDrafter(TreeDrafter):
     def _forward(self, segment: Segment, ids: Sequence[int] = ()) -> torch.Tensor:
         if not self._goes_ahead or not ids:
             return super()._forward(segment, ids)
-        view, blocks = self._ranking.judged(self._view, self._offers), self._blocks
+        view, blocks = self._rankings.current.rescored(self._view, self._offers), self._blocks
         paths = view.paths
         positions = blocks.positions(view.tokens, {id_: paths[id_] for id_ in ids})
         anchor = blocks.most_worth(view, positions, ids)

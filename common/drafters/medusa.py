@@ -90,7 +90,7 @@ class MedusaDrafter:
         self._proposed = now
         read = (newest, view.rule, view.sampling)
         if read != self._read:
-            self._learn(view.tokens[: len(view.tokens) - view.provisional])
+            self._learn(view.tokens[: view.verified_length])
             self._read, self._offers = read, self._offer(newest, view)
         said = view.tokens[newest + 2 :]
         offered = [[token for token, _ in offer.candidates] for offer in self._offers]

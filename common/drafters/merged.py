@@ -65,11 +65,11 @@ class _Candidate:
 
 class MergedDrafter:
     """`members` are in the order in which their siblings are tried. The one that proposed most of what was committed is
-    the host, at first the first: it has most of the tree, and the others are its guests. What a member judges
-    of the tree's nodes counts for those after it. `copying` members see what the others propose in the same call, and
-    judge nothing. One request for draft state serves all members that need any. The first writes alone where no
-    target verifies, and the others get the state that came meanwhile once they draft again. `committed` counts, for
-    each, the committed tokens that it proposed.
+    the host, at first the first: it has most of the tree, and the others are its guests. How likely a member finds the
+    tree's nodes counts for those after it. `copying` members see what the others propose in the same call, and rescore
+    nothing. One request for draft state serves all members that need any. The first writes alone where no target
+    verifies, and the others get the state that came meanwhile once they draft again. `committed` counts, for each, the
+    committed tokens that it proposed.
 
     A guest claims how often it is right, whether or not the host proposes the same; where they differ it is right less
     often. How much less is learnt from what the target commits, and decides what competes for room."""
@@ -105,7 +105,7 @@ class MergedDrafter:
             member.expansion = replace(self.expansion, nodes=self.expansion.nodes + len(seen.nodes) - len(view.nodes))
             proposals = member.draft(seen, self._owed.take(member))
             if isinstance(member, RescoringDrafter):
-                view = seen = member.judged
+                view = seen = member.rescored
             candidates += _candidates(number, seen, proposals)
         for each in candidates:
             self._proposed_by.setdefault(each.path, {})[each.member] = math.exp(each.proposal.logp)
@@ -155,13 +155,13 @@ class MergedDrafter:
         """With what each is worth: a guest's beside proposals of the host, and what hangs from it, is trusted as far as
         such proposals were right."""
         distrust = min(0.0, math.log(self._right / self._claimed))
-        judged = {path[:-1] for path, proposers in self._proposed_by.items() if host in proposers}
+        expanded_by_host = {path[:-1] for path, proposers in self._proposed_by.items() if host in proposers}
         # By path, for what hangs from a node, whoever proposed it, may not come before it.
         distrusted: dict[Path, float] = {}
         weighed: list[_Candidate] = []
         for each in candidates:
             above = distrusted.get(each.path[:-1], 0.0)
-            is_beside = each.path[:-1] in judged and self._is_guests(each.path, host)
+            is_beside = each.path[:-1] in expanded_by_host and self._is_guests(each.path, host)
             less = distrusted[each.path] = above + distrust if is_beside else above
             weighed.append(replace(each, worth=each.logp + less))
         return weighed
@@ -199,12 +199,12 @@ class MergedDrafter:
         """Whole groups, those below one node joined in the order of members. Whether one is taken depends on its size
         and its parent, not on its tokens, but where nobody drew these."""
         paths, host = view.paths, self._host
-        judged = {paths[node.parent] for node in view.nodes}
+        expanded = {paths[node.parent] for node in view.nodes}
         reached, joined = set(paths.values()), dict[Path, list[_Candidate]]()
         room = self.expansion.nodes - len(view.nodes)
         groups = _groups(candidates)
         for (member, parent), group in groups.items():
-            if len(group) > room or parent not in reached or parent in judged:
+            if len(group) > room or parent not in reached or parent in expanded:
                 continue
             # What was drawn must not decide, so that a drawn group is taken whatever its probabilities.
             is_picked = group[0].proposal.draw is None

@@ -85,12 +85,12 @@ class NgramDrafter(ABC):
         if tokens[:known] != self._tokens:
             known = common_prefix(self._tokens, tokens)
             self._rewind(known)
-        judged = range(view.prompt_length, len(tokens) - view.provisional)
+        of_the_target = range(view.prompt_length, view.verified_length)
         for position in range(known, len(tokens)):
             before, token = tokens[max(0, position - self._longest) : position], tokens[position]
-            if position in judged:
+            if position in of_the_target:
                 for pool in self._pools:
-                    pool.judge(before, token)
+                    pool.learn(before, token)
             # Only now, so that a text never finds its own end.
             self._text.append(token)
         self._tokens = tokens

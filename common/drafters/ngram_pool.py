@@ -53,7 +53,7 @@ class NgramPool(ABC):
                 found.setdefault(token, self._records[len(gram), rank])
         return found
 
-    def judge(self, tail: Sequence[int], token: int) -> None:
+    def learn(self, tail: Sequence[int], token: int) -> None:
         """Learns that the target committed `token` next, whether or not it was proposed."""
         for each, record in self.after(tail).items():
             record.trials += 1

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.drafters.best_first import Candidates, Expansion, choose, judged
+from common.drafters.best_first import Candidates, Expansion, choose, rescored
 from common.drafters.calibration import NoiseTrust
 from common.drafters.drawing import choose_groups
 from common.protocol.messages import Draw
@@ -53,7 +53,7 @@ class Ranking(Protocol[Offer]):
         """The same for logits whose columns are these tokens, int64 `[columns]`."""
         ...
 
-    def judged(self, view: TreeView, offers: Mapping[int, Offer]) -> TreeView:
+    def rescored(self, view: TreeView, offers: Mapping[int, Offer]) -> TreeView:
         """The view with its nodes' probabilities as far as the `offers`, by id of the parent, 0 for the root, know
         them."""
         ...
@@ -69,6 +69,28 @@ class Ranking(Protocol[Offer]):
 
 Rank = Callable[[TreeView, int, torch.Tensor | None, NoiseTrust], Ranking[Any]]
 """Chooses a ranking, as `ranking_for` does."""
+
+
+class Rankings:
+    """The ranking of a drafter, another one whenever the target chooses otherwise than before. What is learnt of the
+    noise stays."""
+
+    current: Ranking[Any]
+    """That of the last view, once there was one."""
+
+    def __init__(self, rank: Rank, columns: torch.Tensor | None = None):
+        """`columns` as for `ranking_for`."""
+        self._rank, self._columns, self._trust = rank, columns, NoiseTrust()
+        self._made_for: tuple[Any, ...] | None = None
+
+    def follow(self, view: TreeView, children: int) -> bool:
+        """Whether the ranking is a new one, for which no earlier offer is good."""
+        made_for = (view.rule, view.sampling, view.constraint, view.prompt_length)
+        if made_for == self._made_for:
+            return False
+        self.current = self._rank(view, children, self._columns, self._trust)
+        self._made_for = made_for
+        return True
 
 
 def ranking_for(view: TreeView, children: int, columns: torch.Tensor | None, trust: NoiseTrust) -> Ranking[Any]:
@@ -134,8 +156,8 @@ class GreedyRanking:
         tokens, logps = self._processed.top(logits, before, self._children)
         return [Ranked(_standing(*row)) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
 
-    def judged(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
-        return judged(view, {id_: offer.candidates for id_, offer in offers.items()})
+    def rescored(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
+        return rescored(view, {id_: offer.candidates for id_, offer in offers.items()})
 
     def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
         return choose(view, {id_: offer.candidates for id_, offer in offers.items()}, expansion)
@@ -195,7 +217,7 @@ class SampledRanking:
         rows = zip(tokens.tolist(), weights.tolist(), np.count_nonzero(weights, axis=1), strict=True)
         return [Draw(tuple(row[:kept]), tuple(shares[:kept])) for row, shares, kept in rows]
 
-    def judged(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:
+    def rescored(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:
         """As it is: how many siblings a node gets must not depend on which tokens were drawn."""
         return view
 

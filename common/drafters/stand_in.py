@@ -22,19 +22,19 @@ class StandInDrafter:
         self.kind = main.kind
         self.state: StateRequest | None = main.state
         self.expansion: Expansion = main.expansion
-        self.judged = TreeView((), ())
+        self.rescored = TreeView((), ())
         self._main, self._load_stand_in = main, cache(load_stand_in)
         self._owed = OwedStates([main])
         self._newest = NOTHING  # the last position whose draft state has arrived
         self._tokens: tuple[int, ...] = ()  # committed by the target
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
-        judged = view.tokens[: len(view.tokens) - view.provisional]
-        keep = common_prefix(self._tokens, judged)
+        verified = view.tokens[: view.verified_length]
+        keep = common_prefix(self._tokens, verified)
         if keep < len(self._tokens):
             self._newest = min(self._newest, keep - 1)
             self._owed.forget(keep)
-        self._tokens = judged
+        self._tokens = verified
         self._newest = max([self._newest, *(state.start + state.count - 1 for state in states)])
         self._owed.add(states)
         is_unread = view.alone and self._newest < view.prompt_length - 1
@@ -42,5 +42,5 @@ class StandInDrafter:
         chosen = self._main if stand_in is None else stand_in
         chosen.expansion = self.expansion
         proposals = chosen.draft(view, self._owed.take(chosen))
-        self.judged = chosen.judged if isinstance(chosen, RescoringDrafter) else view
+        self.rescored = chosen.rescored if isinstance(chosen, RescoringDrafter) else view
         return proposals

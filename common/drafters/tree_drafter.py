@@ -13,10 +13,9 @@ from typing import Any, Protocol
 import torch
 
 from common.drafters.best_first import Expansion
-from common.drafters.calibration import NoiseTrust
 from common.drafters.constrained import with_forced
 from common.drafters.load import DrafterConfig, DrafterFactory
-from common.drafters.ranking import Rank, Ranking, ranking_for
+from common.drafters.ranking import Rank, Ranking, Rankings, ranking_for
 from common.models.segment import Segment
 from common.models.slots import SlotPool
 from common.protocol.messages import State, StateRequest
@@ -82,7 +81,7 @@ class TreeDrafter:
         self.kind = network.kind
         self.state = network.state
         self.computed = 0  # tokens that have been through the network
-        self.judged = TreeView((), ())
+        self.rescored = TreeView((), ())
         self._network = network
         self.expansion = expansion
         self._slots = SlotPool(network.capacity)
@@ -91,10 +90,7 @@ class TreeDrafter:
         self._computed_past = 0  # leading positions of the past whose K/V are as good as they can be
         self._branches: dict[int, _Branch] = {}  # parents first
         self._root_offer: Any = None  # the ranking's; None where it is to be computed
-        self._rank = rank
-        self._trust = NoiseTrust()
-        self._ranking: Ranking[Any]  # of the last view, once there was one
-        self._ranked_for: tuple[Any, ...] | None = None
+        self._rankings = Rankings(rank, network.columns)
 
     def draft(self, view: TreeView, states: Sequence[State] = ()) -> Sequence[Proposal]:
         ranking = self._take_in(view, states)
@@ -104,8 +100,8 @@ class TreeDrafter:
         else:
             self._compute((), ranking)
             self._compute([node for node in view.nodes if node.id not in self._branches], ranking)
-        self.judged = ranking.judged(view, self._offers)
-        level = self._propose(self.judged, self._offers, ranking)
+        self.rescored = ranking.rescored(view, self._offers)
+        level = self._propose(self.rescored, self._offers, ranking)
         if self.expansion.is_one_draw(view):
             return level
         return with_forced(view, level, self.expansion.nodes - len(view.nodes) - len(level))
@@ -116,21 +112,13 @@ class TreeDrafter:
 
     def _take_in(self, view: TreeView, states: Sequence[State]) -> Ranking[Any]:
         """Follows the view and takes its draft state, without computing anything; returns the view's ranking."""
-        ranking = self._choose_ranking(view)
-        self._follow(view.tokens, len(view.tokens) - view.provisional)
+        if self._rankings.follow(view, self.expansion.children):
+            self._forget_offers()
+        self._follow(view)
         self._prune({node.id for node in view.nodes})
         if states:
             self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
-        return ranking
-
-    def _choose_ranking(self, view: TreeView) -> Ranking[Any]:
-        """The ranking for how the target chooses in this view. Offers that were computed for others are dropped."""
-        how = (view.rule, view.sampling, view.constraint, view.prompt_length)
-        if self._ranked_for != how:
-            self._ranking = self._rank(view, self.expansion.children, self._network.columns, self._trust)
-            self._ranked_for = how
-            self._forget_offers()
-        return self._ranking
+        return self._rankings.current
 
     @property
     def _offers(self) -> Mapping[int, Any]:
@@ -147,13 +135,14 @@ class TreeDrafter:
         """How many positions at the end of the past, the root last, are to be computed."""
         return len(self._past) - self._computed_past
 
-    def _follow(self, tokens: tuple[int, ...], judged: int) -> None:
-        """Re-roots along the sequence, or goes back to where it begins to differ. Only its first `judged` tokens are
-        the target's, from which the ranking learns."""
+    def _follow(self, view: TreeView) -> None:
+        """Re-roots along the sequence, or goes back to where it begins to differ. The ranking learns from the target's
+        own tokens alone."""
+        tokens = view.tokens
         if tuple(self._past) != tokens[: len(self._past)]:
             self._go_back(common_prefix(self._past, tokens))
         for position, token in enumerate(tokens[len(self._past) :], len(self._past)):
-            if position < judged:
+            if position < view.verified_length:
                 self._learn(token)
             child = next((i for i, b in self._branches.items() if b.parent == 0 and b.token == token), None)
             if child is None:
@@ -171,7 +160,7 @@ class TreeDrafter:
     def _learn(self, token: int) -> None:
         """Teaches the ranking that the target committed `token` after the root."""
         if self._root_offer is not None:
-            self._ranking.learn(self._root_offer, token)
+            self._rankings.current.learn(self._root_offer, token)
 
     def _go_back(self, keep: int) -> None:
         self._prune(set())

@@ -61,6 +61,11 @@ class TreeView:
     choices: TargetChoices | None = None
 
     @property
+    def verified_length(self) -> int:
+        """How many tokens of the sequence, the first, a target has seen."""
+        return len(self.tokens) - self.provisional
+
+    @property
     def paths(self) -> dict[int, tuple[int, ...]]:
         """The tokens from the root, which is left out, to each node by id; the root's own path, by 0, is empty."""
         paths: dict[int, tuple[int, ...]] = {0: ()}

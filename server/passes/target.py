@@ -77,27 +77,27 @@ class Target:
             for each in scheduled:
                 rows = slice(start, start + len(each.wanted))
                 start = rows.stop
-                judged = each.verify_input
-                if judged is None:
+                verified = each.verify_input
+                if verified is None:
                     outcomes.append(ChosenTokens(()))
                     continue
-                target_rows = LogitRows(judged, logits[rows], tokens[rows], finite[rows])
+                target_rows = LogitRows(verified, logits[rows], tokens[rows], finite[rows])
                 try:
-                    chosen = RULES[judged.rule].walk(judged, target_rows)
-                    if judged.constraint is not None and judged.top_logprobs is None:
-                        chosen += _forced_behind(chosen, each, judged, judged.constraint)
+                    chosen = RULES[verified.rule].walk(verified, target_rows)
+                    if verified.constraint is not None and verified.top_logprobs is None:
+                        chosen += _forced_behind(chosen, each, verified, verified.constraint)
                 except UnusableLogitsError:
-                    outcomes.append(self._verify_chain(each, judged))
+                    outcomes.append(self._verify_chain(each, verified))
                     continue
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
                     continue
                 path = each.path(chosen)
                 logprobs: Sequence[TokenLogprobs] = ()
-                if judged.top_logprobs is not None:
+                if verified.top_logprobs is not None:
                     walked = [0, *(node + 1 for node in path)][: len(chosen)]
-                    logprobs = logprobs_of(logits[rows][walked], chosen, judged.top_logprobs)
-                choices = TargetChoices(judged.frontier, judged.tokens, judged.parents, tokens[rows])
+                    logprobs = logprobs_of(logits[rows][walked], chosen, verified.top_logprobs)
+                choices = TargetChoices(verified.frontier, verified.tokens, verified.parents, tokens[rows])
                 outcomes.append(ChosenTokens(chosen, logprobs, choices))
                 behind_chain = each.slots[len(each.chain) :]
                 moved_from += [int(behind_chain[node]) for node in path]

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from common.drafters.best_first import Candidates, Expansion, choose, judged
+from common.drafters.best_first import Candidates, Expansion, choose, rescored
 from common.integers import Integers
 from common.protocol.messages import State, StateRequest
 from common.protocol.rules import RULES
@@ -113,7 +113,7 @@ class ReplayDrafter:
         """states: of a client's drafter; a server's gets slots. Neither is looked at."""
         candidates = {0: self._replay.candidates(view.tokens[-1])}
         candidates |= {node.id: self._replay.candidates(node.token) for node in view.nodes}
-        return choose(judged(view, candidates), candidates, self.expansion)
+        return choose(rescored(view, candidates), candidates, self.expansion)
 
 
 class ReplayDrafterFactory:

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from common.drafters.best_first import Expansion
-from common.drafters.block_drafter import BlockDrafter
-from common.drafters.blocks import Block, Path
+from common.drafters.block_only_drafter import BlockOnlyDrafter
 from common.drafters.drafter import Drafter
 from common.drafters.drawing import choose_groups
+from common.drafters.predicted_blocks import Block, Path
 from common.protocol.messages import Draw, State, StateRequest
 from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
@@ -124,8 +124,8 @@ class TableDrafter:
         return choose_groups(view, offers, self.expansion, self._random)
 
 
-class TableBlockDrafter(BlockDrafter):
-    """Predicts a block in each step, from which `BlockDrafter` draws one level or several."""
+class TableBlockDrafter(BlockOnlyDrafter):
+    """Predicts a block in each step, from which `BlockOnlyDrafter` draws one level or several."""
 
     def __init__(self, tables: Tables, seed: int):
         ranking = _TableRanking(tables, seed)
@@ -166,7 +166,7 @@ class _TableRanking:
     def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
         return [self._tables.draft[last] for last in logits[:, 0].tolist()]
 
-    def judged(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:
+    def rescored(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:
         return view
 
     def choose(self, view: TreeView, offers: Mapping[int, Draw], expansion: Expansion) -> list[Proposal]:

@@ -38,9 +38,9 @@ class OfferOutcomes:
 
 
 class OfferRecorder:
-    """Makes rankings that record their offers; `judge` then compares the offers with the answer.
+    """Makes rankings that record their offers; `add_outcomes` then compares the offers with the answer.
 
-    Offers are stored by the tokens before them. Only those on the answer's own path were judged by the target.
+    Offers are stored by the tokens before them. Only those on the answer's own path were verified by the target.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class OfferRecorder:
             return _RecordedPerturbed(ranking, self._offered)
         return _RecordedDrawn(ranking, self._groups) if isinstance(ranking, SampledRanking) else ranking
 
-    def judge(self, prompt: Sequence[int], answer: Sequence[int], outcomes: OfferOutcomes) -> None:
+    def add_outcomes(self, prompt: Sequence[int], answer: Sequence[int], outcomes: OfferOutcomes) -> None:
         """Adds the outcomes of the offers on the path of `answer` to `outcomes`, and clears all offers."""
         for index, token in enumerate(answer):
             path = (*prompt, *answer[:index])
@@ -82,8 +82,8 @@ class _RecordedPerturbed:
     def over(self, columns: torch.Tensor) -> "_RecordedPerturbed":
         return _RecordedPerturbed(self._ranking.over(columns), self._offered)
 
-    def judged(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
-        return self._ranking.judged(view, offers)
+    def rescored(self, view: TreeView, offers: Mapping[int, Ranked]) -> TreeView:
+        return self._ranking.rescored(view, offers)
 
     def choose(self, view: TreeView, offers: Mapping[int, Ranked], expansion: Expansion) -> list[Proposal]:
         return self._ranking.choose(view, offers, expansion)
@@ -95,7 +95,7 @@ class _RecordedPerturbed:
 class _RecordedDrawn:
     def __init__(self, ranking: SampledRanking, groups: dict[tuple[int, ...], list[Proposal]]):
         self.needs_tokens = ranking.needs_tokens
-        self.offers, self.learn, self.judged = ranking.offers, ranking.learn, ranking.judged
+        self.offers, self.learn, self.rescored = ranking.offers, ranking.learn, ranking.rescored
         self._ranking, self._groups = ranking, groups
 
     def over(self, columns: torch.Tensor) -> "_RecordedDrawn":

@@ -95,7 +95,7 @@ def _asker(bench: Bench, system: SampledSystem, new_tokens: int, seed: int, outc
         given = bench.answer(
             system.draft, tree, tokens, new_tokens, rule=rule, sampling=sampling, rank=ranks[system.method]
         )
-        recorder.judge(tokens, given.rounds.tokens, outcomes)
+        recorder.add_outcomes(tokens, given.rounds.tokens, outcomes)
         return given
 
     return ask

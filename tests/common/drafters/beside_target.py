@@ -24,7 +24,7 @@ class BesideTarget:
         self._tells = tells
 
     def round(self, levels: int = 3) -> list[int]:
-        """Drafts levels and judges the tree; returns what is committed."""
+        """Drafts levels and verifies the tree; returns what is committed."""
         settings = Settings(1000)
         for _ in range(levels):
             view = self.tree.view().drafted_for(settings, self._prompt_length)

@@ -10,7 +10,7 @@ from common.draft_models.block import BlockConfig, BlockDraft
 from common.draft_models.exporters import FusedExporter
 from common.draft_models.layers import LayerShape, beside, masked_attention
 from common.draft_models.tandem import TandemConfig, make_fuse
-from common.drafters import blocks, level_and_block_drafter
+from common.drafters import level_and_block_drafter, predicted_blocks
 from common.drafters.best_first import Expansion
 from common.drafters.block_network import BlockNetwork
 from common.drafters.level_and_block_drafter import LevelAndBlockDrafter
@@ -86,7 +86,7 @@ class BlockScene(Scene):
 @pytest.fixture(autouse=True)
 def few_tokens(monkeypatch):
     """Of 300, so that some are left out; a random network is sure of none of them."""
-    monkeypatch.setattr(blocks, "_SHORTLIST", SHORTLIST)
+    monkeypatch.setattr(predicted_blocks, "_SHORTLIST", SHORTLIST)
     monkeypatch.setattr(level_and_block_drafter, "_LEAST_GUESS", 0.0)
 
 
@@ -115,7 +115,7 @@ def test_one_call_proposes_a_tree_as_deep_as_a_block(scene, held):
         assert int((logps > logps[each.token]).sum()) < 3
 
 
-def test_the_next_call_judges_guesses_and_looks_ahead_of_the_likeliest(scene):
+def test_the_next_call_rescores_guesses_and_looks_ahead_of_the_likeliest(scene):
     """Behind nodes of the view by what a level computes, behind its own proposals by a block from the deepest node."""
     nodes, chain, logp = [], [], 0.0
     for depth in range(4):
@@ -124,10 +124,10 @@ def test_the_next_call_judges_guesses_and_looks_ahead_of_the_likeliest(scene):
     drafter = scene.drafter(nodes=500, breadth=12, least_probability=1e-20)
     drafter.draft(TreeView(tuple(TOKENS), ()), scene.frames_of(range(11)))
     proposals = drafter.draft(TreeView(tuple(TOKENS), tuple(nodes)))
-    judged = [each for each in proposals if each.parent >= 0]
+    level = [each for each in proposals if each.parent >= 0]
     behind = [each for each in proposals if each.parent < 0 and proposals[-each.parent - 1].parent == 4]
-    assert {each.parent for each in judged} >= {0, 4}
-    for each in judged:
+    assert {each.parent for each in level} >= {0, 4}
+    for each in level:
         logps = scene.next_token([*TOKENS, *chain[: each.parent]], range(11))
         assert each.logp == pytest.approx(float(logps[each.token]), abs=1e-4)
     assert behind

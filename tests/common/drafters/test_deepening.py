@@ -25,7 +25,7 @@ class Depth:
 
     def draft(self, view, states=()):
         self.came += [(state.kind, state.start, state.count) for state in states]
-        self.judged = replace(view, prompt_length=self.token)
+        self.rescored = replace(view, prompt_length=self.token)
         return [Proposal(0, self.token, -1.0)]
 
 
@@ -50,7 +50,7 @@ def who(drafter, *arguments) -> int:
     return drafter.draft(*arguments)[0].token
 
 
-def test_the_near_one_drafts_while_the_target_judges_and_the_far_one_alone(depths):
+def test_the_near_one_drafts_while_the_target_verifies_and_the_far_one_alone(depths):
     _, _, drafter = depths
     everything = [state("lsa", 0, 5), state("kv", 0, 5)]
     assert who(drafter, view(range(5)), everything) == NEAR
@@ -126,8 +126,8 @@ def test_bounds_reach_whoever_drafts(depths):
     assert (near.expansion.breadth, far.expansion.breadth) == (2, 1)
 
 
-def test_whoever_drafts_judges(depths):
+def test_whoever_drafts_rescores(depths):
     _, _, drafter = depths
-    for alone, judge in (False, NEAR), (True, FAR):
-        assert who(drafter, view(range(5), alone=alone)) == judge
-        assert drafter.judged.prompt_length == judge
+    for alone, token in (False, NEAR), (True, FAR):
+        assert who(drafter, view(range(5), alone=alone)) == token
+        assert drafter.rescored.prompt_length == token

@@ -7,9 +7,9 @@ import torch
 
 from common.draft_models.dflash import load_dflash, load_fuse, read_taps
 from common.draft_models.exporters import FusedExporter
-from common.drafters import blocks
+from common.drafters import predicted_blocks
 from common.drafters.best_first import Expansion
-from common.drafters.block_drafter import BlockDrafter
+from common.drafters.block_only_drafter import BlockOnlyDrafter
 from common.drafters.dflash import DflashNetwork
 from common.models.parts import head_of
 from common.protocol.sampling import Sampling
@@ -45,7 +45,7 @@ def exporter_for(published):
 @pytest.fixture
 def every_token(scene, monkeypatch):
     """Whatever its place, so that log-probabilities are those of the whole vocabulary."""
-    monkeypatch.setattr(blocks, "_SHORTLIST", scene.target.config.vocab_size)
+    monkeypatch.setattr(predicted_blocks, "_SHORTLIST", scene.target.config.vocab_size)
 
 
 def stated(scene, path, held):
@@ -91,7 +91,7 @@ def test_a_block_is_computed_from_what_has_arrived(scene, published, every_token
 
 @torch.no_grad()
 def test_a_block_proposes_from_the_likeliest_tokens_of_its_places(scene, published, monkeypatch):
-    monkeypatch.setattr(blocks, "_SHORTLIST", 3)
+    monkeypatch.setattr(predicted_blocks, "_SHORTLIST", 3)
     network = network_for(scene, published)
     network.absorb(scene.frames(exporter_for(published), range(11)))
     block = network.predict_block(TOKENS, ())
@@ -114,7 +114,7 @@ def test_state_of_rewritten_positions_is_forgotten(scene, published):
 
 def test_one_call_drafts_the_chain_that_the_block_makes_most_probable(scene, published, every_token):
     expansion = Expansion(children=1, breadth=1, nodes=30, least_probability=1e-12)
-    drafter = BlockDrafter(network_for(scene, published), REQUEST, expansion)
+    drafter = BlockOnlyDrafter(network_for(scene, published), REQUEST, expansion)
     proposals = drafter.draft(TreeView(tuple(TOKENS), ()), scene.frames(exporter_for(published), range(11)))
     rows = stated(scene, (), range(11))
     assert drafter.kind == "dflash"
@@ -125,7 +125,7 @@ def test_one_call_drafts_the_chain_that_the_block_makes_most_probable(scene, pub
 
 def test_nothing_is_drawn_behind_drawn_siblings_in_the_same_call(scene, published):
     expansion = Expansion(children=2, breadth=4, nodes=30, least_probability=1e-12, draws_once=True)
-    drafter = BlockDrafter(network_for(scene, published), REQUEST, expansion)
+    drafter = BlockOnlyDrafter(network_for(scene, published), REQUEST, expansion)
     view = TreeView(tuple(TOKENS), (), rule="speculative", sampling=Sampling(1.0))
     drawn = drafter.draft(view, scene.frames(exporter_for(published), range(11)))
     assert len(drawn) == 2

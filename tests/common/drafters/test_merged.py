@@ -232,19 +232,19 @@ def test_a_member_that_copies_takes_the_room_of_what_is_less_likely_where_anothe
 def test_what_a_member_thinks_of_anothers_node_now_counts_for_all():
     """It knows nodes anew in each call, as draft state arrives: what it refutes is not continued."""
 
-    class Judge(Scripted):
+    class Rescoring(Scripted):
         def draft(self, view, states=()):
             nodes = (node._replace(logp=self.opinion) for node in view.nodes)
-            self.judged = replace(view, nodes=tuple(nodes))
+            self.rescored = replace(view, nodes=tuple(nodes))
             return super().draft(view, states)
 
     prompt = (3, 4, 5, 6, 7, 8, 9, 2)
     continued = {}
     for opinion in (HALF, 8 * HALF):
-        judge = Judge("moa", {(3, 20): 2 * HALF})
-        judge.opinion = opinion
+        rescoring = Rescoring("moa", {(3, 20): 2 * HALF})
+        rescoring.opinion = opinion
         view = TreeView(prompt, (NodeView(1, 0, 3, len(prompt), HALF),))
-        continued[opinion] = paths_of(MergedDrafter([judge], [LookupDrafter()]).draft(view), {1: (3,)})
+        continued[opinion] = paths_of(MergedDrafter([rescoring], [LookupDrafter()]).draft(view), {1: (3,)})
     assert (3, 4) in continued[HALF]
     assert (3, 4) not in continued[8 * HALF]
 
@@ -317,10 +317,10 @@ def test_drawn_siblings_of_all_members_are_one_group_each_whole_and_with_its_own
 
 def test_no_sibling_joins_a_group_that_is_in_the_tree_already_however_much_room_there_is():
     members = Scripted("moa", {(4,): HALF, (5,): HALF}, draw=Draw((4, 5), (1, 1))), Scripted("lookup", {(9,): HALF})
-    judged = TreeView((1, 2, 3), (NodeView(1, 0, 8, 3, -1.0),), rule="speculative", sampling=Sampling(1.0))
+    begun = TreeView((1, 2, 3), (NodeView(1, 0, 8, 3, -1.0),), rule="speculative", sampling=Sampling(1.0))
     merged = MergedDrafter(members)
     merged.expansion = ROOMY
-    assert not merged.draft(judged)
+    assert not merged.draft(begun)
 
 
 def test_a_guest_that_picks_needs_good_reason_to_do_so_alone_under_drawn_siblings():

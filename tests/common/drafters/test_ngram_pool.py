@@ -70,7 +70,7 @@ def test_what_a_way_of_finding_is_worth_is_how_often_it_was_right():
     pool = text_of([1, 5, 1, 6])
     before = {token: record.logp for token, record in pool.after([1]).items()}
     for _ in range(20):
-        pool.judge([1], 5)
+        pool.learn([1], 5)
     after = {token: record.logp for token, record in pool.after([1]).items()}
     assert list(before) == list(after) == [6, 5]
     assert after[5] > before[5] > after[6]
@@ -81,5 +81,5 @@ def test_what_is_found_behind_a_longer_match_counts_as_that_though_shorter_ones_
     pool = text_of([1, 2, 5])
     (of_two,), (of_one,) = (pool.after(tail).values() for tail in ([1, 2], [7, 2]))
     assert of_two.logp > of_one.logp
-    pool.judge([1, 2], 5)
+    pool.learn([1, 2], 5)
     assert of_two.trials == of_one.trials + 1

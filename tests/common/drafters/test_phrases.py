@@ -44,14 +44,14 @@ def some_view(tokens: Sequence[int], draws: random.Random, with_choices: bool) -
         above = nodes[parent - 1].logp if parent else 0.0
         nodes.append(NodeView(id_, parent, VOCAB + id_, len(tokens), above - draws.random()))
     rows = range(1, draws.randint(1, 6))
-    judged = TargetChoices(
+    chosen = TargetChoices(
         frontier=len(tokens) - 1,
         tokens=[0, *(draws.randrange(VOCAB) for _ in rows)],
         parents=[-1, *range(len(rows))],
         choices=[draws.randrange(VOCAB) for _ in (0, *rows)],
     )
     # The whole text is prompt, so that nothing is learnt of what pools are worth.
-    choices = judged if with_choices and len(tokens) > 1 else None
+    choices = chosen if with_choices and len(tokens) > 1 else None
     return TreeView(tuple(tokens), tuple(nodes), prompt_length=len(tokens), choices=choices)
 
 

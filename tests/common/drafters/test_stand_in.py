@@ -25,7 +25,7 @@ class Draft:
     def draft(self, view, states=()):
         self.came += [state.start for state in states]
         self.positions = [state.start + index for state in states for index in range(state.count)]
-        self.judged = replace(view, prompt_length=self.token)
+        self.rescored = replace(view, prompt_length=self.token)
         return [Proposal(0, self.token, -1.0)]
 
 
@@ -110,10 +110,10 @@ def test_where_the_other_does_not_fit_the_main_one_writes_and_it_is_not_tried_ag
     assert scene.loaded == 1
 
 
-def test_whoever_drafts_judges(scene):
-    for alone, judge in (True, STAND_IN), (False, MAIN):
+def test_whoever_drafts_rescores(scene):
+    for alone, token in (True, STAND_IN), (False, MAIN):
         scene.who(10, 10, alone=alone)
-        assert scene.drafter.judged.prompt_length == judge
+        assert scene.drafter.rescored.prompt_length == token
 
 
 def test_bounds_reach_whoever_drafts(scene):

@@ -17,7 +17,7 @@ from torch import nn
 from common.draft_models.dflash import KIND, DflashConfig, DflashDraft, make_fuse, save_dflash
 from common.draft_models.exporters import FusedExporter
 from common.draft_models.layers import DecoderLayer, beside, masked_attention
-from common.drafters.block_drafter import BlockDrafter
+from common.drafters.block_only_drafter import BlockOnlyDrafter
 from common.drafters.dflash import LEAD, DflashNetwork
 from common.drafters.drafter import Drafter
 from common.models.parts import layers_of, stack_of
@@ -124,7 +124,8 @@ class DflashRecipe:
 
     def _drafter(self, context: int) -> Drafter:
         draft = copy.deepcopy(self.draft).to(self._target.model.dtype)
-        return BlockDrafter(DflashNetwork(draft, self._tail, self._target.head, context), StateRequest("trained"))
+        network = DflashNetwork(draft, self._tail, self._target.head, context)
+        return BlockOnlyDrafter(network, StateRequest("trained"))
 
 
 def build(

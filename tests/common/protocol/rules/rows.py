@@ -55,6 +55,6 @@ def decide(verify_input: VerifyInput | None, choices: Sequence[int]) -> list[int
     return [] if verify_input is None else RULES[verify_input.rule].walk(verify_input, Choices(choices))
 
 
-def choices_of(judged: VerifyInput, likeliest: Sequence[int]) -> TargetChoices:
+def choices_of(verified: VerifyInput, likeliest: Sequence[int]) -> TargetChoices:
     """What drafters beside the target are told of a pass: the `likeliest` token behind each row."""
-    return TargetChoices(judged.frontier, judged.tokens, judged.parents, likeliest)
+    return TargetChoices(verified.frontier, verified.tokens, verified.parents, likeliest)

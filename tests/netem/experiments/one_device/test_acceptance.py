@@ -37,12 +37,12 @@ def test_true_probabilities_are_calibrated_and_others_are_not():
     assert calibration_error(pairs, [logp / 3 for logp in said]) > 0.1
 
 
-def test_only_siblings_that_were_tried_on_the_answers_path_are_judged():
+def test_only_siblings_that_were_tried_on_the_answers_path_count():
     recorder, outcomes = OfferRecorder(), OfferOutcomes()
     draw = Draw((5, 6, 7), (2, 1, 1))
     recorder._groups[(1, 2)] = [Proposal(0, token, -1.0, draw) for token in (6, 5, 7)]
     recorder._groups[(1, 9)] = [Proposal(0, 5, -1.0, draw)]
-    recorder.judge([1], [2, 5], outcomes)
+    recorder.add_outcomes([1], [2, 5], outcomes)
     assert [hit for _, hit in outcomes.drawn["first"]] == [False]
     assert [hit for _, hit in outcomes.drawn["second"]] == [True]
     assert outcomes.drawn["later"] == []
@@ -51,13 +51,13 @@ def test_only_siblings_that_were_tried_on_the_answers_path_are_judged():
 
 
 @pytest.mark.parametrize("rule", ["coupled", "speculative"])
-def test_what_is_offered_from_a_shortlist_is_judged_too(rule):
+def test_what_is_offered_from_a_shortlist_counts_too(rule):
     recorder, outcomes = OfferRecorder(), OfferOutcomes()
     view = TreeView((7, 8), (), rule, Sampling(1.0, seed=3))
     ranking = recorder.rank(view, 2, None, NoiseTrust())
     offers = ranking.over(torch.tensor([5, 9])).offers(torch.tensor([[0.0, 1.0]]), [2], [view.tokens])
     offered = [each.token for each in ranking.choose(view, dict(enumerate(offers)), Expansion(least_probability=1e-9))]
-    recorder.judge(view.tokens, [offered[0]], outcomes)
-    judged = outcomes.candidates if rule == "coupled" else outcomes.drawn["first"]
+    recorder.add_outcomes(view.tokens, [offered[0]], outcomes)
+    found = outcomes.candidates if rule == "coupled" else outcomes.drawn["first"]
     assert {5, 9} >= {*offered}
-    assert sum(is_committed for _, is_committed in judged) == 1
+    assert sum(is_committed for _, is_committed in found) == 1

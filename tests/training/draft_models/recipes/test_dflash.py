@@ -40,7 +40,7 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
     recipe, batch = build(target, length=LENGTH, size=4.0, missing=0.5, alone=0.5), random_batch(target)
     for weight in recipe.module.parameters():
         weight.add_(torch.randn(weight.shape) * 0.2)
-    monkeypatch.setattr("common.drafters.blocks._SHORTLIST", target.config.vocab_size)
+    monkeypatch.setattr("common.drafters.predicted_blocks._SHORTLIST", target.config.vocab_size)
     seen = {}
     for name, real in (("draw_received", lags.draw_received), ("draw_blocks", blocks.draw_blocks)):
         monkeypatch.setattr(dflash, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))

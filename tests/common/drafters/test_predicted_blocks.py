@@ -7,8 +7,8 @@ import weakref
 import pytest
 import torch
 
-from common.drafters.blocks import Block, BlockPosition, Blocks, shortlist
 from common.drafters.calibration import NoiseTrust
+from common.drafters.predicted_blocks import Block, BlockPosition, Blocks, shortlist
 from common.drafters.ranking import ranking_for
 from common.protocol.sampling import Sampling
 from common.protocol.views import NodeView, TreeView

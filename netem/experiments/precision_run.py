@@ -3,7 +3,6 @@
 May know how a virtual run is assembled. It may not know tables of results, or which modes are compared.
 """
 
-import asyncio
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -19,8 +18,14 @@ from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.models.segment import Segment
 from common.protocol.scheduled_tokens import ScheduledTokens
+from netem.experiments.dealt_prompts import (
+    DealtPrompt,
+    answer_all,
+    dealt_sampling_of,
+    number_categories,
+    number_prompts,
+)
 from netem.experiments.experiment import Request
-from netem.experiments.references import dealt_sampling_of
 from netem.experiments.sizes.checkpoints import write_checkpoint
 from netem.experiments.sizes.targets import QWEN_600M_TARGET, SizedTarget
 from netem.experiments.speed.runs import fault_of
@@ -76,12 +81,6 @@ RANDOM_SYSTEMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPrompt:
-    number: int
-    tokens: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class TestedServer:
     """`systems` take turns at `prompts`."""
@@ -90,7 +89,7 @@ class TestedServer:
 
     server: VirtualServer
     drafts: LoadedDrafts
-    prompts: Sequence[AskedPrompt]
+    prompts: Sequence[DealtPrompt]
     systems: Sequence[DraftedSystem]
 
 
@@ -145,8 +144,7 @@ class TimedTarget(Target):
 def demo_server(request: Request, dtype: str, batch_invariant: bool, prompts: int) -> Iterator[TestedServer]:
     """The shipped target with its draft models, and about so many held-out prompts."""
     testbed = open_testbed(request, -(-prompts // 6), dtype, batch_invariant)
-    tokens = [each for of_category in testbed.prompts.values() for each in of_category]
-    yield TestedServer(testbed.server, testbed.loaded_drafts, _numbered(tokens), DEMO_SYSTEMS)
+    yield TestedServer(testbed.server, testbed.loaded_drafts, number_categories(testbed.prompts), DEMO_SYSTEMS)
 
 
 @contextmanager
@@ -163,11 +161,7 @@ def random_server(request: Request, dtype: str, batch_invariant: bool, prompts: 
         draws = random.Random(request.seed)
         tokens = [[draws.randrange(VOCABULARY // 2) for _ in range(draws.randrange(*_LENGTHS))] for _ in range(prompts)]
         repeating = [each + each[: len(each) // 4] for each in tokens]
-        yield TestedServer(server, LoadedDrafts(server), _numbered(repeating), RANDOM_SYSTEMS)
-
-
-def _numbered(prompts: Sequence[Sequence[int]]) -> list[AskedPrompt]:
-    return [AskedPrompt(number, tuple(tokens)) for number, tokens in enumerate(prompts)]
+        yield TestedServer(server, LoadedDrafts(server), number_prompts(repeating), RANDOM_SYSTEMS)
 
 
 def compare_answers(
@@ -187,7 +181,7 @@ def compare_answers(
     margins = torch.cat([margins for _, margins in greedy])
     found = ComparedAnswers(
         *condition,
-        drafter=f"{system.draft.name}, N = {system.draft.layers}" if system.draft.name == "moa" else system.draft.name,
+        drafter=system.draft.label,
         policy=system.idle,
         sessions=system.sessions,
         answers=len(prompts),
@@ -206,7 +200,7 @@ def compare_answers(
     return found, [fault for answer in (*plain_answers, *drafted_answers) if (fault := fault_of(answer))]
 
 
-def _recompute(target: Target, prompt: AskedPrompt, answer: Answer) -> tuple[bool, torch.Tensor]:
+def _recompute(target: Target, prompt: DealtPrompt, answer: Answer) -> tuple[bool, torch.Tensor]:
     """Whether prompt and answer, computed as one prompt, have the answer's tokens as the likeliest; and by how much
     each is likelier than the second."""
     tokens = [*prompt.tokens, *answer.tokens]
@@ -221,7 +215,7 @@ def _recompute(target: Target, prompt: AskedPrompt, answer: Answer) -> tuple[boo
 class _Asking:
     """Answers prompts by a drafted system, or plainly where it is None."""
 
-    def __init__(self, tested: TestedServer, system: DraftedSystem | None, prompts: Sequence[AskedPrompt], seed: int):
+    def __init__(self, tested: TestedServer, system: DraftedSystem | None, prompts: Sequence[DealtPrompt], seed: int):
         self.target = TimedTarget(tested.server.target)
         self._server = replace(tested.server, target=self.target)
         self._tested = tested
@@ -229,7 +223,7 @@ class _Asking:
         self._prompts = prompts
         self._seed = seed
 
-    def is_greedy(self, prompt: AskedPrompt) -> bool:
+    def is_greedy(self, prompt: DealtPrompt) -> bool:
         """Every other prompt of a system."""
         return prompt.number // len(self._tested.systems) % 2 == 0
 
@@ -238,21 +232,18 @@ class _Asking:
         return run_virtually(self._answer_all())
 
     async def _answer_all(self) -> list[Answer]:
-        waiting = iter(self._prompts)
-        answers: dict[int, Answer] = {}
+        sessions = PLAIN_SESSIONS if self._system is None else self._system.sessions
         async with self._server.serve() as engine:
 
-            async def answer_in_turn() -> None:
-                for prompt in waiting:
-                    drafter = None if self._system is None else self._tested.drafts.drafter(self._system.draft)
-                    link, options = find_profile(LINK), self._options(prompt)
-                    answers[prompt.number] = await ask(engine, self._server, link, prompt.tokens, options, drafter)
+            async def answer(prompt: DealtPrompt) -> Answer:
+                drafter = None if self._system is None else self._tested.drafts.drafter(self._system.draft)
+                link, options = find_profile(LINK), self._options(prompt)
+                return await ask(engine, self._server, link, prompt.tokens, options, drafter)
 
-            sessions = PLAIN_SESSIONS if self._system is None else self._system.sessions
-            await asyncio.gather(*(answer_in_turn() for _ in range(sessions)))
+            answers = await answer_all(self._prompts, sessions, answer)
         return [answers[prompt.number] for prompt in self._prompts]
 
-    def _options(self, prompt: AskedPrompt) -> AnswerOptions:
+    def _options(self, prompt: DealtPrompt) -> AnswerOptions:
         policy, idle = (CLOUD, "eager") if self._system is None else (self._system.policy, self._system.idle)
         options = AnswerOptions(policy, MAX_NEW_TOKENS, idle=idle, pace=LEVEL_SECONDS)
         if self.is_greedy(prompt):

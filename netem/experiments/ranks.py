@@ -6,7 +6,7 @@ prompts through both, greedily and sampled with shared noise in turn.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 
@@ -17,11 +17,11 @@ from client.answering import AnswerOptions
 from client.drafting.policies import STREAM
 from common.models.segment import Segment
 from common.protocol.sampling import LIKELIEST
+from netem.experiments.dealt_prompts import DealtPrompt, answer_all, dealt_sampling_of, number_categories
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.prompts import CATEGORIES
-from netem.experiments.references import dealt_sampling_of
 from netem.experiments.speed.runs import fault_of
-from netem.experiments.speed.testbed import Testbed, TokenPrompts, open_testbed
+from netem.experiments.speed.testbed import Testbed, open_testbed
 from netem.links.profiles import find_profile
 from netem.virtual.client import DraftSetup, ask
 from netem.virtual.clock import run_virtually
@@ -53,19 +53,15 @@ ROUNDING = 1e-7
 HEADINGS = ("drafter", "policy", "rule", "answers", "identical", "accept length")
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPrompt:
-    number: int
-    tokens: tuple[int, ...]
-
-
 def rule_of(prompt: int) -> str:
     """Of a prompt's number."""
     return RULES[prompt // len(SYSTEMS) % len(RULES)]
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedAnswers:
+class DividedAnswers:
+    """Those of one drafter by one rule, beside those of one process."""
+
     drafter: str
     policy: str
     rule: str
@@ -97,7 +93,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 
 def _measure(request: Request, count: int, load: Callable[..., Target], advance: Advance, done: float) -> Measured:
     testbed = open_testbed(request, count // len(CATEGORIES), "float64", load=load)
-    prompts = number_prompts(testbed.prompts)
+    prompts = number_categories(testbed.prompts)
     answers: dict[int, Answer] = {}
     for index, (draft, idle) in enumerate(SYSTEMS):
         advance(f"{draft.name}, {idle}", done + 0.4 * index / len(SYSTEMS))
@@ -111,31 +107,19 @@ def _measure(request: Request, count: int, load: Callable[..., Target], advance:
     )
 
 
-def number_prompts(prompts: TokenPrompts) -> list[AskedPrompt]:
-    """One category after the other: there are as many categories as systems, which take the prompts in turn, and each
-    system gets some of all."""
-    tokens = [tuple(each) for of_category in prompts.values() for each in of_category]
-    return [AskedPrompt(number, each) for number, each in enumerate(tokens)]
-
-
 async def _answer_all(
-    testbed: Testbed, draft: DraftSetup, idle: str, prompts: Sequence[AskedPrompt], seed: int
+    testbed: Testbed, draft: DraftSetup, idle: str, prompts: Sequence[DealtPrompt], seed: int
 ) -> dict[int, Answer]:
-    waiting: Iterator[AskedPrompt] = iter(prompts)
-    answers: dict[int, Answer] = {}
     async with testbed.server.serve() as engine:
 
-        async def answer_in_turn() -> None:
-            for prompt in waiting:
-                rule = rule_of(prompt.number)
-                sampling = dealt_sampling_of(prompt.number, len(SYSTEMS), seed) if rule == "coupled" else LIKELIEST
-                options = AnswerOptions(STREAM, MAX_NEW_TOKENS, rule, idle, sampling=sampling)
-                answers[prompt.number] = await ask(
-                    engine, testbed.server, find_profile(LINK), prompt.tokens, options, testbed.drafter(draft)
-                )
+        async def answer(prompt: DealtPrompt) -> Answer:
+            rule = rule_of(prompt.number)
+            sampling = dealt_sampling_of(prompt.number, len(SYSTEMS), seed) if rule == "coupled" else LIKELIEST
+            options = AnswerOptions(STREAM, MAX_NEW_TOKENS, rule, idle, sampling=sampling)
+            link, drafter = find_profile(LINK), testbed.drafter(draft)
+            return await ask(engine, testbed.server, link, prompt.tokens, options, drafter)
 
-        await asyncio.gather(*(answer_in_turn() for _ in range(SESSIONS)))
-    return answers
+        return await answer_all(prompts, SESSIONS, answer)
 
 
 def _states(server: VirtualServer, tokens: Sequence[int]) -> dict[str, torch.Tensor]:
@@ -198,11 +182,11 @@ def make_report(one: Measured, divided: Measured) -> Report:
     )
 
 
-def _compare(index: int, rule: str, one: Sequence[Answer], divided: Sequence[Answer]) -> ComparedAnswers:
+def _compare(index: int, rule: str, one: Sequence[Answer], divided: Sequence[Answer]) -> DividedAnswers:
     draft, idle = SYSTEMS[index]
     numbers = [n for n in range(index, len(one), len(SYSTEMS)) if rule_of(n) == rule]
-    return ComparedAnswers(
-        f"{draft.name}, N = {draft.layers}" if draft.name == "moa" else draft.name,
+    return DividedAnswers(
+        draft.label,
         idle,
         rule,
         len(numbers),

@@ -160,9 +160,3 @@ def make_reference_questions(
 def sampling_of(index: int, seed: int) -> Sampling:
     """The sampling of prompt number `index`: SAMPLINGS in turn, each with a seed of its own."""
     return replace(SAMPLINGS[index % len(SAMPLINGS)], seed=seed * _SEEDS_APART + index)
-
-
-def dealt_sampling_of(prompt: int, systems: int, seed: int) -> Sampling:
-    """As `sampling_of`, of a prompt's number where `systems` take prompts in turn and each samples every other one of
-    its own: each meets all SAMPLINGS."""
-    return sampling_of(prompt + prompt // (2 * systems), seed)

@@ -42,6 +42,11 @@ class DraftSetup:
     name: str
     layers: int = 0
 
+    @property
+    def label(self) -> str:
+        """With N where drafts of that name may run layers."""
+        return f"{self.name}, N = {self.layers}" if self.name == "moa" else self.name
+
 
 class LoadedDrafts:
     """Makes drafters for any number of clients; the weights of each draft model are loaded once."""

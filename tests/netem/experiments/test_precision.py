@@ -8,10 +8,10 @@ import pytest
 
 from common.protocol.errors import MisuseError
 from common.protocol.scheduled_tokens import ScheduledTokens
+from netem.experiments.dealt_prompts import DealtPrompt
 from netem.experiments.precision import DEMO, RANDOM, choose_targets, make_report
 from netem.experiments.precision_run import (
     NEAR,
-    AskedPrompt,
     ComparedAnswers,
     DraftedSystem,
     TestedServer,
@@ -68,7 +68,7 @@ def test_a_target_that_is_unknown_is_refused() -> None:
 def compared(directory: Path) -> ComparedAnswers:
     target, draft = (make_checkpoint(directory / name, "llama", layers=2) for name in ("target", NEAR))
     server = load_virtual_server(target, [draft], "bfloat16", batch_invariant=True)
-    prompts = [AskedPrompt(number, tuple(range(number + 3, number + 20))) for number in range(3)]
+    prompts = [DealtPrompt(number, tuple(range(number + 3, number + 20))) for number in range(3)]
     tested = TestedServer(server, LoadedDrafts(server), prompts, [DraftedSystem(DraftSetup(NEAR), "eager", 2)])
     found, faults = compare_answers(tested, 0, (RANDOM, "bfloat16", "batch-invariant"), seed=1)
     assert not faults

@@ -7,8 +7,9 @@ import torch
 
 from client.answer import Answer
 from client.stats import Stats
+from netem.experiments.dealt_prompts import number_categories
 from netem.experiments.one_device.prompts import CATEGORIES
-from netem.experiments.ranks import PROMPTS, RULES, SYSTEMS, Measured, make_report, number_prompts, rule_of
+from netem.experiments.ranks import PROMPTS, RULES, SYSTEMS, Measured, make_report, rule_of
 
 STATS = Stats(tokens=4, seconds=1.0, ttft_seconds=0.1, accept_length=2.0, passes=2, draft="moa", rule="greedy")
 ONE = Measured(
@@ -49,7 +50,7 @@ def test_draft_state_that_is_no_number_is_a_fault(broken_depth: int) -> None:
 
 def test_every_system_answers_prompts_of_all_categories_by_both_rules() -> None:
     count = PROMPTS // len(CATEGORIES)
-    prompts = number_prompts({name: [[index]] * count for index, name in enumerate(CATEGORIES)})
+    prompts = number_categories({name: [[index]] * count for index, name in enumerate(CATEGORIES)})
     for index in range(len(SYSTEMS)):
         asked = {(rule_of(prompt.number), prompt.tokens[0]) for prompt in prompts[index :: len(SYSTEMS)]}
         assert asked == {(rule, category) for rule in RULES for category in range(len(CATEGORIES))}

@@ -287,7 +287,7 @@ class Conversation:
         can_retry = refusals.may_ask_again(failed, bool(session.answer) or self._began_offline)
         if not (self._link.can_reconnect and can_retry):
             self._loop.received(failed)
-            raise refusals.told(failed)
+            raise refusals.error_for(failed)
         session.lost()
         self._link.drop(failed.retry_after, failed.message)
 

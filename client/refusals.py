@@ -46,18 +46,18 @@ class Refusals:
             self._has_moved_on = True
         return can_retry
 
-    def told(self, failed: Failed) -> ServerRefusedError:
+    def error_for(self, failed: Failed) -> ServerRefusedError:
         """What to raise of the latest failure: of what full replicas said, that which helps a person most, one that
         says when to come back, and how soon, before one that does not know, and one that stays before one that goes."""
-        told = failed
+        most_helpful = failed
         if failed.code in _FULL:
-            told = min(
+            most_helpful = min(
                 self._of_full_replicas,
                 key=lambda each: (each.code is FailureCode.DRAINING, not each.retry_after, each.retry_after),
             )
         return ServerRefusedError(
-            told.message,
-            told.retry_after,
-            over_quota=told.code is FailureCode.QUOTA,
-            is_invalid=told.code is FailureCode.INVALID,
+            most_helpful.message,
+            most_helpful.retry_after,
+            over_quota=most_helpful.code is FailureCode.QUOTA,
+            is_invalid=most_helpful.code is FailureCode.INVALID,
         )

@@ -53,10 +53,10 @@ def discard_quantised(bundle: Path) -> None:
 
 def _link(link: Path, source: Path) -> None:
     """Atomically, for another process may be doing the same."""
-    told = os.path.relpath(source, link.parent)
-    if link.is_symlink() and str(link.readlink()) == told:
+    relative = os.path.relpath(source, link.parent)
+    if link.is_symlink() and str(link.readlink()) == relative:
         return
     link.parent.mkdir(parents=True, exist_ok=True)
     partial = link.with_name(f"{link.name}.{secrets.token_hex(8)}.part")
-    partial.symlink_to(told)
+    partial.symlink_to(relative)
     partial.replace(link)

@@ -42,8 +42,8 @@ def install(words: Sequence[str], environment: Mapping[str, str]) -> None:
     is_unit = manager.file.name == _UNIT
     manager.file.write_bytes(systemd_unit(command).encode() if is_unit else launchd_plist(command, _log_file()))
     typer.echo(f"wrote {manager.file}")
-    is_stopped = _told(earlier) or manager.stop_may_fail
-    if is_stopped and _told(manager.start):
+    is_stopped = _succeed(earlier) or manager.stop_may_fail
+    if is_stopped and _succeed(manager.start):
         typer.echo(f"`outrider serve` runs now and after every login; its log: {' '.join(manager.log)}")
     else:
         typer.echo(f"start it in a session of your own with: {_written([*earlier, *manager.start], manager)}")
@@ -55,7 +55,7 @@ def uninstall() -> None:
     manager = _manager()
     if not manager.file.exists():
         raise MisuseError(f"no service is installed: there is no {manager.file}")
-    if not (_told(manager.stop) or manager.stop_may_fail):
+    if not (_succeed(manager.stop) or manager.stop_may_fail):
         raise OutriderError(
             "the service manager cannot be told from this session, so the service stays as it was; run "
             "`outrider service uninstall` in a session of your own"
@@ -70,7 +70,7 @@ def show_status() -> bool:
     if not manager.file.exists():
         typer.echo("no service is installed; `outrider service install --server HOST:PORT` does it")
         return False
-    runs = _told([manager.show])
+    runs = _succeed([manager.show])
     typer.echo(f"{manager.file}: {'running' if runs else 'not running'}; its log: {' '.join(manager.log)}")
     return runs
 
@@ -110,7 +110,7 @@ def _program() -> str:
     return str(started) if started.is_file() and os.access(started, os.X_OK) else shutil.which("outrider") or "outrider"
 
 
-def _told(commands: Sequence[Sequence[str]]) -> bool:
+def _succeed(commands: Sequence[Sequence[str]]) -> bool:
     """Whether all of these commands succeeded."""
     for command in commands:
         try:

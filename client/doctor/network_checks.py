@@ -31,8 +31,8 @@ def check_network(address: Address, tls: ClientTls | None, now: datetime) -> lis
     way to the proxy can be checked."""
     proxy = proxy_to(address)
     if proxy is not None:
-        told = Finding("proxy", f"connections take the HTTP proxy {proxy}, which the environment names")
-        return [told, *_up_to_the_first_fault(lambda: check_name(proxy), lambda: check_port(proxy))]
+        by_proxy = Finding("proxy", f"connections take the HTTP proxy {proxy}, which the environment names")
+        return [by_proxy, *_up_to_the_first_fault(lambda: check_name(proxy), lambda: check_port(proxy))]
     secured: Callable[[], Finding] = (lambda: check_tls(address, tls, now)) if tls else (lambda: check_plain(address))
     return _up_to_the_first_fault(lambda: check_name(address), lambda: check_port(address), secured)
 

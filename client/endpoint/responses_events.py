@@ -84,7 +84,7 @@ class ResponseWriter:
     def opening(self) -> Iterator[Event]:
         """Events that precede all text."""
         for name in ("created", "in_progress"):
-            yield self._event(f"response.{name}", response=self._told("in_progress"))
+            yield self._event(f"response.{name}", response=self._response_in("in_progress"))
 
     def piece(self, piece: Piece) -> Iterator[Event]:
         if isinstance(piece, ToolCall):
@@ -103,7 +103,7 @@ class ResponseWriter:
         status = "incomplete" if is_cut else "completed"
         yield from self._close(status)
         response = {
-            **self._told(status),
+            **self._response_in(status),
             "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
             "usage": {
                 "input_tokens": self._prompt_tokens,
@@ -119,7 +119,7 @@ class ResponseWriter:
     def failed(self, fault: Fault) -> Event:
         """The event that ends a response which began and broke off."""
         error = {"code": "server_error", "message": fault.body()["error"]["message"]}
-        return self._event("response.failed", response={**self._told("failed"), "error": error})
+        return self._event("response.failed", response={**self._response_in("failed"), "error": error})
 
     def _begin(self, piece: TextPiece) -> Iterator[Event]:
         item: Item
@@ -166,7 +166,7 @@ class ResponseWriter:
         yield self._event("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
         yield self._item_event("done", output_index, self._output[-1])
 
-    def _told(self, status: str) -> dict[str, Any]:
+    def _response_in(self, status: str) -> dict[str, Any]:
         return {**self._response, "status": status, "output": list(self._output)}
 
     def _item_event(self, name: str, output_index: int, item: Item) -> Event:

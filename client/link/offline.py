@@ -43,13 +43,13 @@ class OfflineWait:
         """`passes` is how many the server has reported, here and later: each of them has brought a token."""
         self._passes = passes
         self._waited_s = self._upload_s = 0.0
-        self._is_told = False
+        self._was_announced = False
 
     def begins(self, state: LinkState) -> bool:
-        """Whether it is to be told now: once, and not while the link is suspect, which mostly lasts for a moment."""
-        if self._is_told or state is LinkState.SUSPECT:
+        """Whether to announce it now: once, and not while the link is suspect, which mostly lasts for a moment."""
+        if self._was_announced or state is LinkState.SUSPECT:
             return False
-        self._is_told = True
+        self._was_announced = True
         return True
 
     def left_s(self, wait_s: float, upload_s: float, passes: int) -> float:

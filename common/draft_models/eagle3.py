@@ -127,7 +127,7 @@ class Eagle3Draft(nn.Module):
         return normed if self.config.norm_first else feature, torch.cat([embedded, normed], dim=-1)
 
 
-class Fuse(nn.Linear):
+class Eagle3Fuse(nn.Linear):
     """The server's half: `[..., 3 * E_t]`, the states at the taps, to `[..., E]`. `norm_all` normalises them as one
     vector before, `norm_each` each of them, as drafts of speculators may (their `norm_before_fc` and `fc_norm`)."""
 
@@ -165,7 +165,7 @@ def save_eagle3(
     directory: Path,
     fingerprint: str,
     draft: Eagle3Draft,
-    fuse: Fuse,
+    fuse: Eagle3Fuse,
     taps: Sequence[int],
     kept: torch.Tensor | None = None,
 ) -> None:
@@ -208,7 +208,7 @@ def load_eagle3(directory: Path) -> tuple[Eagle3Draft, torch.Tensor | None]:
     return _draft(config, tensors, directory), kept
 
 
-def load_fuse(directory: Path) -> Fuse:
+def load_fuse(directory: Path) -> Eagle3Fuse:
     """The server's half, frozen. Raises CheckpointError where it is not there or broken."""
     config, tensors, _ = _read(directory, with_exporter=True)
     return _fuse(config, tensors, directory)
@@ -244,14 +244,14 @@ def _draft(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory:
     return network_from(lambda: Eagle3Draft(config), own, directory)
 
 
-def _fuse(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Fuse:
+def _fuse(config: Eagle3Config, tensors: Mapping[str, torch.Tensor], directory: Path) -> Eagle3Fuse:
     own = {
         name.removeprefix(SERVER_PREFIX): tensor for name, tensor in tensors.items() if name.startswith(SERVER_PREFIX)
     }
     outputs, inputs = own["weight"].shape if own["weight"].ndim == 2 else (0, 0)
     if not outputs or not inputs or inputs % TAPS:
         raise CheckpointError(f"the weights in {directory} fuse no hidden states of {TAPS} layers; fetch it again")
-    fuse = Fuse(
+    fuse = Eagle3Fuse(
         inputs,
         outputs,
         bias="bias" in own,

@@ -106,9 +106,9 @@ def _write_end(target: Path, end: dict[str, Any], kept: range, out: Path) -> Non
     tensors: dict[str, torch.Tensor] = {}
     metadata = {"format": "pt"}
     for file in weight_files(target):
-        held, told = _read_end(file, kept)
+        held, described = _read_end(file, kept)
         tensors |= held
-        metadata |= told
+        metadata |= described
     _save(out, tensors, metadata, end)
 
 

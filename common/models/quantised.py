@@ -90,13 +90,13 @@ def _quantiser(config: Mapping[str, Any], quantise: str, device: str) -> Any:
     """Transformers' own for such a checkpoint on this device; None where nothing is quantised. Raises whatever it does
     where a package or a GPU is missing."""
     method = method_of(config)
-    told = loading(method, quantise, torch.device(device))
-    settings = told.get("quantization_config") or (dict(config[QUANTISATION]) if method else None)
+    arguments = loading(method, quantise, torch.device(device))
+    settings = arguments.get("quantization_config") or (dict(config[QUANTISATION]) if method else None)
     if settings is None:
         return None
     with quietly():
         quantiser = AutoHfQuantizer.from_config(settings, pre_quantized=bool(method))
-        quantiser.validate_environment(device_map=told["device_map"])
+        quantiser.validate_environment(device_map=arguments["device_map"])
     return quantiser
 
 
@@ -116,9 +116,9 @@ def loading(method: str, quantise: str, device: torch.device, *, expanded: bool 
     if method and quantise:
         raise CheckpointError(f"the checkpoint is quantised already ({method}); load it as it is")
     # Such weights are laid out for the device that they are loaded to.
-    told: dict[str, Any] = {"device_map": {"": str(device)}}
+    arguments: dict[str, Any] = {"device_map": {"": str(device)}}
     make = _ON_LOADING[quantise] if quantise else (_EXPANDED if expanded else _AS_STORED).get(method)
-    return told if make is None else told | {"quantization_config": make()}
+    return arguments if make is None else arguments | {"quantization_config": make()}
 
 
 @contextmanager

@@ -81,8 +81,8 @@ def configure(context: typer.Context, program: Program, chosen: Path | None) -> 
     context.meta[_META] = configured
     if context.invoked_subcommand in program.tolerant:
         return
-    if configured.told_secrets:
-        typer.echo(f"{program.name}: {secret_told(configured)}", err=True)
+    if configured.readable_secrets:
+        typer.echo(f"{program.name}: {secret_warning(configured)}", err=True)
     for name, meant in unread_variables(context, program, os.environ).items():
         if meant:
             typer.echo(f"{program.name}: nothing reads {name}; {meant}", err=True)
@@ -94,9 +94,9 @@ def configured_by(context: typer.Context) -> Configured:
     return found
 
 
-def secret_told(configured: Configured) -> str:
-    """The warning for a file that has `told_secrets`."""
-    secrets = " and the ".join(configured.told_secrets)
+def secret_warning(configured: Configured) -> str:
+    """The warning for a file that has `readable_secrets`."""
+    secrets = " and the ".join(configured.readable_secrets)
     return f"others on this machine can read the {secrets} in {configured.path}; run `chmod 600 {configured.path}`"
 
 

@@ -44,7 +44,7 @@ class Configured:
     fault: str = ""
 
     @property
-    def told_secrets(self) -> tuple[str, ...]:
+    def readable_secrets(self) -> tuple[str, ...]:
         """The secrets in the file, in words, if other users of this machine may read it."""
         if not self.path or not self.path.stat().st_mode & _OTHERS_MAY_READ:
             return ()

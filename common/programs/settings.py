@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from common.programs.configuration import Program, configured_by, secret_told, unread_variables, variable_of
+from common.programs.configuration import Program, configured_by, secret_warning, unread_variables, variable_of
 from common.programs.configuration_file import SECRETS, options_of
 from common.programs.findings import Finding
 from common.protocol.errors import MisuseError
@@ -61,8 +61,8 @@ def check_settings(context: typer.Context, program: Program, environment: Iterab
         return [Finding("configuration", configured.fault, "fix the file, or name another with --config")]
     read = str(configured.path) if configured.path else "no file; flags and the environment alone"
     findings = [Finding("configuration", read)]
-    if configured.told_secrets:
-        detail, _, fix = secret_told(configured).partition("; ")
+    if configured.readable_secrets:
+        detail, _, fix = secret_warning(configured).partition("; ")
         findings = [Finding("configuration", detail, fix, is_minor=True)]
     for name, meant in unread_variables(context, program, environment).items():
         findings.append(Finding("environment", f"nothing reads {name}", meant or "unset it", is_minor=True))

@@ -34,7 +34,7 @@ class ConstraintProcess:
         weakref.finalize(self, peer.close)
 
     def ask(self, question: object) -> bytes:
-        """Raises FaultError for what the library objects to, and GoneError where the process has ended: EndedError
+        """Raises LlguidanceError for what the library objects to, and GoneError where the process has ended: EndedError
         where it was this question that it did not answer any more."""
         with self._lock:
             if self.is_gone:
@@ -53,8 +53,8 @@ class VocabularyProcess:
     def __init__(
         self, definition: str, known: int, vocab_size: int, ends: Sequence[int], json_options: Mapping[str, Any]
     ):
-        """`known` tokens are in the vocabulary, of which the first `vocab_size` may follow. Raises FaultError for a
-        vocabulary that the library cannot read, and GoneError where the program does not run."""
+        """`known` tokens are in the vocabulary, of which the first `vocab_size` may follow. Raises LlguidanceError for
+        a vocabulary that the library cannot read, and GoneError where the program does not run."""
         self._control, theirs = socket.socketpair()
         with theirs:
             self._program = subprocess.Popen(
@@ -76,8 +76,8 @@ class VocabularyProcess:
         return self._program.poll() is not None
 
     def compile(self, grammar: str, text: str, most_s: float) -> ConstraintProcess:
-        """Raises FaultError for what cannot be compiled, and GoneError where that takes too much memory, or more than
-        `most_s` seconds of a processor."""
+        """Raises LlguidanceError for what cannot be compiled, and GoneError where that takes too much memory, or more
+        than `most_s` seconds of a processor."""
         ours, theirs = socket.socketpair()
         ours.settimeout(_PATIENCE_S)
         compiled = ConstraintProcess(ours)

@@ -53,19 +53,19 @@ _DONE, _FAULT = b"+", b"-"
 _LENGTH = struct.Struct("!I")
 
 
-class FaultError(Exception):
-    """What the library objects to."""
+class LlguidanceError(Exception):
+    """What the library objects to in a constraint, an answer or a vocabulary."""
 
 
 def ask(peer: socket.socket, question: object) -> bytes:
-    """Raises FaultError for what the library objects to, EOFError where the process has ended, and OSError where it
-    does not answer."""
+    """Raises LlguidanceError for what the library objects to, EOFError where the process has ended, and OSError where
+    it does not answer."""
     _send(peer, pickle.dumps(question))
     reply = _receive(peer)
     if not reply:
         raise EOFError
     if reply[:1] == _FAULT:
-        raise FaultError(reply[1:].decode())
+        raise LlguidanceError(reply[1:].decode())
     return reply[1:]
 
 
@@ -79,7 +79,7 @@ def _receive(peer: socket.socket) -> bytes:
     return _exactly(peer, *_LENGTH.unpack(length)) if length else b""
 
 
-def _told(error: Exception) -> bytes:
+def _fault_of(error: Exception) -> bytes:
     return _FAULT + str(error).encode(errors="replace")
 
 
@@ -118,7 +118,7 @@ class Answers:
 
     def allowed(self, number: int, answer: "array[int]") -> bytes:
         """Which tokens may follow the answer of that number, one bit for each, the lowest first. An end token where
-        nothing else may come. Raises FaultError where the parser gives up."""
+        nothing else may come. Raises LlguidanceError where the parser gives up."""
         return self._allowed(number, answer).to_bytes(self._bytes, "little")
 
     def forced(self, number: int, answer: "array[int]", most: int) -> bytes:
@@ -138,7 +138,7 @@ class Answers:
             parsed = _Parsed(self._compile_again())
             bits = self._behind(parsed, answer)
         if bits is None:
-            raise FaultError(parsed.matcher.get_error())
+            raise LlguidanceError(parsed.matcher.get_error())
         self._parsed[number] = parsed
         while len(self._parsed) > 1 and self._are_too_many():
             self._parsed.popitem(last=False)
@@ -173,7 +173,7 @@ def _common(one: "array[int]", other: "array[int]") -> int:
 
 
 def _compile(vocabulary: "LLTokenizer", json_options: Mapping[str, Any], grammar: str, text: str) -> "LLMatcher":
-    """Raises FaultError or ValueError for what cannot be compiled."""
+    """Raises LlguidanceError or ValueError for what cannot be compiled."""
     from llguidance import LLMatcher
 
     compilers: dict[str, Callable[[str], str]] = {
@@ -187,7 +187,7 @@ def _compile(vocabulary: "LLTokenizer", json_options: Mapping[str, Any], grammar
         matcher.compute_bitmask()  # which finds out whether any token may come
         fault = "it matches no answer" if matcher.is_stopped() and not matcher.is_accepting() else ""
     if fault:
-        raise FaultError(fault)
+        raise LlguidanceError(fault)
     return matcher
 
 
@@ -210,8 +210,8 @@ def _follow(
     try:
         with _at_most(most_s):
             answers = Answers(compile_(), compile_, vocab_size, ends)
-    except (FaultError, ValueError) as error:
-        _send(peer, _told(error))
+    except (LlguidanceError, ValueError) as error:
+        _send(peer, _fault_of(error))
         return
     _send(peer, _DONE)
     while question := _receive(peer):
@@ -219,8 +219,8 @@ def _follow(
         try:
             with _at_most(ANSWERING_S + READING_S * len(answer)):
                 found = answers.allowed(number, answer) if most is None else answers.forced(number, answer, most)
-        except (FaultError, ValueError) as error:
-            _send(peer, _told(error))
+        except (LlguidanceError, ValueError) as error:
+            _send(peer, _fault_of(error))
         else:
             _send(peer, _DONE + found)
 
@@ -258,7 +258,7 @@ def main() -> None:
     try:
         vocabulary = LLTokenizer(definition, n_vocab=known, eos_token=ends)
     except ValueError as error:
-        _send(control, _told(error))
+        _send(control, _fault_of(error))
         return
     _send(control, _DONE)
     while handles := socket.recv_fds(control, 1, 1)[1]:

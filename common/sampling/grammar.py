@@ -21,7 +21,7 @@ from common.protocol.errors import PeerError
 from common.protocol.messages import Constraint, FailureCode
 from common.protocol.plain import plain
 from common.sampling.constraint_process import ConstraintProcess, EndedError, GoneError, VocabularyProcess
-from common.sampling.constraint_program import ANSWERING_S, COMPILING_S, FaultError
+from common.sampling.constraint_program import ANSWERING_S, COMPILING_S, LlguidanceError
 
 MOST_KEPT = 4
 """Compiled constraints that no answer has, as the next request usually has one of the last ones."""
@@ -77,7 +77,7 @@ class GrammarConstraint:
     def _ask(self, answer: Sequence[int], most: int | None = None) -> bytes:
         try:
             return self._process.ask((self._number, array("i", answer), most))
-        except FaultError as error:
+        except LlguidanceError as error:
             is_dead_end = str(error).startswith(_SAYS_DEAD_END)
             raise PeerError(_DEAD_END if is_dead_end else _TOO_COMPLEX, FailureCode.INVALID) from error
         except GoneError as error:
@@ -141,7 +141,7 @@ class Grammars:
         vocabulary, name = self._read_vocabulary(), _NAMES[Grammar(constraint.grammar)]
         try:
             return vocabulary.compile(constraint.grammar, constraint.text, most_s)
-        except FaultError as error:
+        except LlguidanceError as error:
             reason = plain(" ".join(str(error).split()), _LONGEST_REASON)
             raise PeerError(f"the {name} for the answer cannot be used: {reason}", FailureCode.INVALID) from error
         except GoneError as error:
@@ -160,7 +160,7 @@ class Grammars:
                 self._vocabulary = VocabularyProcess(
                     definition, known, self._vocab_size, self._end_tokens, ONE_WAY_OF_JSON
                 )
-            except FaultError as error:
+            except LlguidanceError as error:
                 raise PeerError(_UNREADABLE, FailureCode.INVALID) from error
             except GoneError as error:
                 raise PeerError(_NO_PROGRAM, FailureCode.INTERNAL) from error

@@ -58,12 +58,12 @@ class Kept:
         prepare(out)
         if not (out / KEPT).is_file():
             return cls(out, source)
-        told = json.loads((out / KEPT).read_text(encoding="utf-8"))
-        if not rehearsed and SourceTree(**told["source"]) != source:
+        content = json.loads((out / KEPT).read_text(encoding="utf-8"))
+        if not rehearsed and SourceTree(**content["source"]) != source:
             raise MisuseError(f"{out} holds parts of another commit: choose another folder")
         outcomes = {
             name: Outcome(**each | {"state": each["state"] and State(each["state"])})
-            for name, each in told["parts"].items()
+            for name, each in content["parts"].items()
         }
         return cls(out, source, outcomes)
 
@@ -73,9 +73,9 @@ class Kept:
 
     def put(self, part: Part, outcome: Outcome, parts: Sequence[Part]) -> None:
         self.outcomes[part.name] = outcome
-        told = {"source": asdict(self.source), "parts": {name: asdict(each) for name, each in self.outcomes.items()}}
+        content = {"source": asdict(self.source), "parts": {name: asdict(each) for name, each in self.outcomes.items()}}
         partial = self.out / f"{KEPT}.partial"
-        partial.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         partial.replace(self.out / KEPT)
         (self.out / SUMMARY).write_text(summary(parts, self), encoding="utf-8")
 
@@ -97,7 +97,7 @@ def summary(parts: Sequence[Part], kept: Kept) -> str:
 def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearsed: bool) -> Kept:
     """Runs what is not settled, as far as this call's time goes, and returns what is kept by then.
 
-    Raises MisuseError where parts could not be told by a commit, unless they are `rehearsed`, and OutriderError where
+    Raises MisuseError where no commit could identify the parts, unless they are `rehearsed`, and OutriderError where
     SIGTERM or SIGHUP ends it.
     """
     source = source_tree()

@@ -120,30 +120,30 @@ REHEARSAL = Scale(
 def make_parts(scale: Scale, out: Path, work: Path, root: Path) -> tuple[Part, ...]:
     """All parts, in the order in which they run: first what needs no trained target, so that it is there if the machine
     is taken away. out: gets a folder for each experiment; work: holds checkpoints, texts and draft models; root: where
-    they run, so that what lies below it is told without the path of this machine."""
+    they run, so that what lies below it is shown without the path of this machine."""
     random, trained, data = work / "random", work / "trained", work / "data.jsonl"
     on_device = ("--device", scale.device)
 
-    def told(path: Path) -> str:
+    def shown(path: Path) -> str:
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
     def experiment(name: str, experiment: str, *options: str, needs: tuple[str, ...] = ()) -> Part:
         size = ("--quick",) if scale.quick else ()
-        arguments = ("run", experiment, *options, *size, *on_device, "--out", told(out / name))
+        arguments = ("run", experiment, *options, *size, *on_device, "--out", shown(out / name))
         return Part(name, LAB, arguments, scale.budgets[name], timed=True, needs=needs, out=out / name)
 
     def draft(kind: str, *options: str) -> Part:
         minutes, folder = scale.budgets[kind], trained / kind
-        given = ("--target", told(trained / "target"), "--data", told(data), "--minutes", f"{minutes / 2:g}")
-        arguments = (kind, *given, *on_device, *options, "--out", told(folder))
+        given = ("--target", shown(trained / "target"), "--data", shown(data), "--minutes", f"{minutes / 2:g}")
+        arguments = (kind, *given, *on_device, *options, "--out", shown(folder))
         made = (folder, folder.with_suffix(".work"))
         return Part(kind, TRAIN, arguments, minutes, needs=("target", "data"), made=made)
 
     minutes = scale.training_minutes
     length = ("--minutes", f"{minutes:g}", "--tokens", "1e6", "--judged", str(scale.judged))
-    target = ("demo", "--out", told(trained), "--shape", scale.shape, *on_device, *length)
-    models = ("--models", told(trained), "--draft", "lookup", "--draft", "eagle", "--draft", "moa")
-    shapes = ("--target", QWEN, "--target", LLAMA, "--draft", "lookup", "--draft", "moa-n0", "--models", told(random))
+    target = ("demo", "--out", shown(trained), "--shape", scale.shape, *on_device, *length)
+    models = ("--models", shown(trained), "--draft", "lookup", "--draft", "eagle", "--draft", "moa")
+    shapes = ("--target", QWEN, "--target", LLAMA, "--draft", "lookup", "--draft", "moa-n0", "--models", shown(random))
     return (
         Part(
             "target",
@@ -157,18 +157,18 @@ def make_parts(scale: Scale, out: Path, work: Path, root: Path) -> tuple[Part, .
         Part(
             "data",
             TRAIN,
-            ("demo-data", "--out", told(data), "--count", str(scale.conversations)),
+            ("demo-data", "--out", shown(data), "--count", str(scale.conversations)),
             scale.budgets["data"],
             made=(data,),
         ),
         experiment("engine-qwen", "engine", "--target", QWEN),
         experiment("engine-llama", "engine", "--target", LLAMA),
         replace(experiment("sizes", "sizes", *shapes), made=(random,)),
-        experiment("load-llama", "load-timed", "--models", told(random / LLAMA), needs=("sizes",)),
+        experiment("load-llama", "load-timed", "--models", shown(random / LLAMA), needs=("sizes",)),
         draft("moa", "--layers", "0"),
         draft("eagle"),
         experiment("single-device", "single-device", *models, needs=("target", "moa", "eagle")),
-        experiment("load", "load-timed", "--models", told(trained), needs=("target", "moa")),
+        experiment("load", "load-timed", "--models", shown(trained), needs=("target", "moa")),
     )
 
 

@@ -56,9 +56,9 @@ def families(figure: Figure, results: Mapping[str, Any]) -> Headline:
         ends[end] += 1
         column, line = place % columns, place // columns
         axes.add_patch(Rectangle((column + 0.03, line + 0.06), 0.94, 0.88, color=colours[end]))
-        told = f"{counts['identical']} of {sum(counts.values())}" if counts else "refused"
+        share = f"{counts['identical']} of {sum(counts.values())}" if counts else "refused"
         style: Style = {"ha": "center", "va": "center", "color": "white", "fontweight": "bold"}
-        axes.text(column + 0.5, line + 0.5, f"{name}\n{told}", fontsize=11, **style)
+        axes.text(column + 0.5, line + 0.5, f"{name}\n{share}", fontsize=11, **style)
     for end, count in ends.items():
         if count:
             key(axes, f"{end} ({count})", marker="s", color=colours[end], markersize=12)

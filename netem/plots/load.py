@@ -124,13 +124,13 @@ def overload(figure: Figure, results: Mapping[str, Any]) -> Headline:
     room_for_labels(axes, max(1000 * observed["gap_p95"] for observed in loads.values()))
     axes.set_xlabel("milliseconds from token to token: median, line to p95")
     refused = [observed for observed in loads.values() if observed["refused"]]
-    told = "; ".join(
+    refusals = "; ".join(
         f"{each['refused']} refusals came within {1000 * each['refused_p95']:.0f} ms (p95)" for each in refused
     )
     few, many = (int(count) for count in (min(loads, key=int), max(loads, key=int)))
     return Headline(
         f"With {many} clients for {few} places tokens come {results['slowdown']:.2f} times as slowly"
-        + (f"; {told}" if told else ""),
+        + (f"; {refusals}" if refusals else ""),
         "Answers of the clients that are let in, in real time",
     )
 

@@ -234,8 +234,8 @@ def apps(figure: Figure, results: Mapping[str, Any]) -> Headline:
     parts = []
     for link, of_link in tallies.items():
         ends = {word: sum(tally[word] for tally in of_link.values()) for word in words}
-        told = f" and {ends['told 503']} told 503" if ends["told 503"] else ""
-        parts.append(f"{ends['answered']} of {sum(ends.values())}{told} ({link})")
+        refused = f" and {ends['told 503']} told 503" if ends["told 503"] else ""
+        parts.append(f"{ends['answered']} of {sum(ends.values())}{refused} ({link})")
     return Headline(
         f"Calls of real apps that are answered: {joined(parts)}", "Calls to outrider serve by app and state of the link"
     )

@@ -61,8 +61,8 @@ class ListedFleet:
     def _read(self) -> tuple[Address, ...]:
         lines = self._file.read_text(encoding="utf-8").split()
         listed = dict.fromkeys(parse_destination(line) for line in lines)
-        told = set(drawn(listed, self._key, MOST_REPLICAS))
-        return tuple(each for each in listed if each in told)
+        chosen = set(drawn(listed, self._key, MOST_REPLICAS))
+        return tuple(each for each in listed if each in chosen)
 
 
 def _why(error: Exception) -> str:

@@ -77,15 +77,15 @@ class OneLineFormatter(logging.Formatter):
 
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": getattr(record, "event", _FAULT),
         }
         if sentence := record.getMessage():
-            told["message"] = sentence
+            fields["message"] = sentence
         details = {name: _rounded(value) for name, value in getattr(record, "details", {}).items()}
-        return json.dumps(told | details)
+        return json.dumps(fields | details)
 
 
 def _rounded(value: object) -> object:

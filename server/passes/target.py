@@ -77,27 +77,27 @@ class Target:
             for each in scheduled:
                 rows = slice(start, start + len(each.wanted))
                 start = rows.stop
-                verified = each.verify_input
-                if verified is None:
+                verify_input = each.verify_input
+                if verify_input is None:
                     outcomes.append(ChosenTokens(()))
                     continue
-                target_rows = LogitRows(verified, logits[rows], tokens[rows], finite[rows])
+                target_rows = LogitRows(verify_input, logits[rows], tokens[rows], finite[rows])
                 try:
-                    chosen = RULES[verified.rule].walk(verified, target_rows)
-                    if verified.constraint is not None and verified.top_logprobs is None:
-                        chosen += _forced_behind(chosen, each, verified, verified.constraint)
+                    chosen = RULES[verify_input.rule].walk(verify_input, target_rows)
+                    if verify_input.constraint is not None and verify_input.top_logprobs is None:
+                        chosen += _forced_behind(chosen, each, verify_input, verify_input.constraint)
                 except UnusableLogitsError:
-                    outcomes.append(self._verify_chain(each, verified))
+                    outcomes.append(self._verify_chain(each, verify_input))
                     continue
                 except PeerError as error:  # of its constraint
                     outcomes.append(error)
                     continue
                 path = each.path(chosen)
                 logprobs: Sequence[TokenLogprobs] = ()
-                if verified.top_logprobs is not None:
+                if verify_input.top_logprobs is not None:
                     walked = [0, *(node + 1 for node in path)][: len(chosen)]
-                    logprobs = logprobs_of(logits[rows][walked], chosen, verified.top_logprobs)
-                choices = TargetChoices(verified.frontier, verified.tokens, verified.parents, tokens[rows])
+                    logprobs = logprobs_of(logits[rows][walked], chosen, verify_input.top_logprobs)
+                choices = TargetChoices(verify_input.frontier, verify_input.tokens, verify_input.parents, tokens[rows])
                 outcomes.append(ChosenTokens(chosen, logprobs, choices))
                 behind_chain = each.slots[len(each.chain) :]
                 moved_from += [int(behind_chain[node]) for node in path]
@@ -143,7 +143,7 @@ def _forced_behind(
 ) -> Sequence[int]:
     """The tokens behind those that a pass commits about which the answer's constraint leaves no choice.
 
-    None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are asked
+    None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are verify_input
     for, so it has to be the root of the next pass. Nor with log-probabilities, which a pass has to compute.
     """
     if len(scheduled.path(chosen)) == len(chosen):

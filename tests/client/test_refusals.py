@@ -25,4 +25,4 @@ def test_what_full_replicas_said_of_the_last_answer_is_not_told_of_the_next():
     refusals.begin_answer()
     failed = Failed(FailureCode.OVERLOADED, "now", 5.0)
     refusals.is_of_one_replica(failed)
-    assert refusals.told(failed).retry_after == 5.0
+    assert refusals.error_for(failed).retry_after == 5.0

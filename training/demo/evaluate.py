@@ -77,10 +77,10 @@ def set_score(
     answers: Sequence[Generation],
 ) -> SetScore:
     judged = [is_right(item, answer.text) for item, answer in zip(prompts, answers, strict=True)]
-    told = [verdict for verdict in judged if verdict is not None]
+    known = [verdict for verdict in judged if verdict is not None]
     return SetScore(
         prompts=len(prompts),
-        right=statistics.fmean(told) if told else None,
+        right=statistics.fmean(known) if known else None,
         verbatim=statistics.fmean(item.answer == answer.text for item, answer in zip(prompts, answers, strict=True)),
         median_answer_tokens=statistics.median(len(answer.ids) for answer in answers),
         looping=statistics.fmean(loops(answer.ids) for answer in answers),

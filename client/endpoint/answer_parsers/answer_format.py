@@ -29,14 +29,14 @@ _PROMPT_TAIL_TOKENS = 16
 
 SYNTAXES: Mapping[str, Callable[[], CallSyntax]] = {each.name: each for each in (Hermes, Llama3Json, Mistral)}
 
-_TOLD_BY = (
+_BY_MARK = (
     ("[TOOL_CALLS]", Mistral),
     ("<function=", None),  # calls in XML, which no parser here reads
     ("<tool_call>", Hermes),
     ("<|python_tag|>", Llama3Json),
     ('{"name": function name, "parameters"', Llama3Json),
 )
-"""What of a template tells its syntax, the first that it has."""
+"""The syntax of templates with such a mark; the first that a template has counts."""
 
 
 def find_syntax(name: str) -> CallSyntax:
@@ -47,8 +47,8 @@ def find_syntax(name: str) -> CallSyntax:
 
 
 def syntax_of(template: str) -> CallSyntax | None:
-    """None if the template does not tell."""
-    made = next((made for told, made in _TOLD_BY if told in template), None)
+    """None if the template has no mark of one."""
+    made = next((made for mark, made in _BY_MARK if mark in template), None)
     return made() if made is not None else None
 
 

@@ -108,11 +108,11 @@ def make_report(runs: Mapping[str, SystemRun], tokenizer: Tokenizer) -> Report:
 
 def _counted(run: SystemRun, first: SystemRun, tokenizer: Tokenizer) -> dict[str, Any]:
     asked, forced = run.asked.constrained, run.forced.constrained
-    told = Counter(verdict(answer, make_question(number)[1], tokenizer) for number, answer in asked.items())
-    told.update(verdict(answer, make_schema(number), tokenizer) for number, answer in forced.items())
+    verdicts = Counter(verdict(answer, make_question(number)[1], tokenizer) for number, answer in asked.items())
+    verdicts.update(verdict(answer, make_schema(number), tokenizer) for number, answer in forced.items())
     constrained = [*asked.values(), *forced.values()]
     counted: dict[str, Any] = {
-        **{kind: told[kind] for kind in ("valid", "invalid", "cut")},
+        **{kind: verdicts[kind] for kind in ("valid", "invalid", "cut")},
         "answers": len(constrained),
         "same": sum(answer.tokens == first.asked.constrained[number].tokens for number, answer in asked.items())
         + sum(answer.tokens == first.forced.constrained[number].tokens for number, answer in forced.items()),

@@ -172,6 +172,6 @@ def calibration_error(pairs: Pairs, logps: Sequence[float], bins: int = 10) -> f
     """
     order = np.argsort(logps)
     hit = np.array([pair[1] for pair in pairs], dtype=float)[order]
-    said = np.array([exp(logp) for logp in logps])[order]
-    parts = zip(np.array_split(hit, bins), np.array_split(said, bins), strict=True)
-    return float(np.mean([abs(seen.mean() - told.mean()) for seen, told in parts if len(seen)]))
+    predicted = np.array([exp(logp) for logp in logps])[order]
+    parts = zip(np.array_split(hit, bins), np.array_split(predicted, bins), strict=True)
+    return float(np.mean([abs(seen.mean() - claimed.mean()) for seen, claimed in parts if len(seen)]))

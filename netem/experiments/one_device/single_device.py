@@ -123,8 +123,8 @@ def make_report(
 def _on_differences(different: Mapping[str, int], count: int) -> str:
     if not different:
         return "Every answer is, token for token, that of decoding one by one."
-    told = ", ".join(f"{number} with {name}" for name, number in different.items())
-    return f"Of {count} answers these differ from decoding one by one, of which `quality` tells near-ties: {told}."
+    counts = ", ".join(f"{number} with {name}" for name, number in different.items())
+    return f"Of {count} answers these differ from decoding one by one, of which `quality` tells near-ties: {counts}."
 
 
 def _cells(row: DraftScore) -> list[str]:

@@ -86,5 +86,5 @@ def report_of(
 
 def _without_cause(phase: Phase) -> str:
     found = Counter((each.came_back, each.cause) for each in phase.without_cause)
-    told = (f"{count} {'came back' if back else 'moved'} ({cause})" for (back, cause), count in found.most_common())
-    return f"answers whose replica was up lost their stream: {', '.join(told)}"
+    causes = (f"{count} {'came back' if back else 'moved'} ({cause})" for (back, cause), count in found.most_common())
+    return f"answers whose replica was up lost their stream: {', '.join(causes)}"

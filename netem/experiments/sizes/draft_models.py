@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from common.draft_models.eagle3 import TAPS, Eagle3Draft, Fuse, default_taps, save_eagle3
+from common.draft_models.eagle3 import TAPS, Eagle3Draft, Eagle3Fuse, default_taps, save_eagle3
 from common.draft_models.moa import MoaDraft, make_lsa, save_moa
 from netem.experiments.one_device import dimensions
 from netem.experiments.one_device.dimensions import DraftDimensions, TargetDimensions, default_config, eagle3_config
@@ -40,7 +40,7 @@ def _write_moa(layers: int) -> Write:
 
 def _write_eagle3(directory: Path, target: TargetDimensions, fingerprint: str, dtype: torch.dtype) -> None:
     config = eagle3_config(target)
-    fuse = Fuse(TAPS * target.hidden, target.hidden).to(dtype)
+    fuse = Eagle3Fuse(TAPS * target.hidden, target.hidden).to(dtype)
     kept = None if config.draft_vocabulary == target.vocabulary else torch.arange(config.draft_vocabulary)
     save_eagle3(directory, fingerprint, Eagle3Draft(config).to(dtype), fuse, default_taps(target.layers), kept)
 

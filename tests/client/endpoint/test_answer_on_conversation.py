@@ -48,7 +48,7 @@ async def test_what_the_server_finds_invalid_is_not_to_be_asked_again(code, stat
     async def refuse(*_):
         refusals, failed = Refusals(), Failed(code, "the prompt is too long")
         refusals.is_of_one_replica(failed)
-        raise refusals.told(failed)
+        raise refusals.error_for(failed)
 
     router, options = SimpleNamespace(answer=refuse), AnswerOptions(find_policy("stream"), 9)
     with pytest.raises(FaultError, match="the prompt is too long") as raised:

@@ -12,7 +12,7 @@ from common.draft_models.directory import check_sizes, read_draft_kind
 from common.draft_models.eagle3 import (
     Eagle3Config,
     Eagle3Draft,
-    Fuse,
+    Eagle3Fuse,
     default_taps,
     load_eagle3,
     load_fuse,
@@ -108,7 +108,7 @@ def ours(kept=None, shape=None, **special):
     torch.manual_seed(0)
     shape = shape or LayerShape(HIDDEN, 4, 2, 8, 40, 5e5, 1e-6, input_norm=False)
     draft = Eagle3Draft(Eagle3Config(shape, VOCAB, VOCAB if kept is None else len(kept), **special))
-    return draft, Fuse(3 * HIDDEN, HIDDEN)
+    return draft, Eagle3Fuse(3 * HIDDEN, HIDDEN)
 
 
 def test_what_an_older_draft_of_ours_does_not_say_is_as_it_was_then(tmp_path):

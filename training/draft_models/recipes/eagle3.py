@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.functional import log_softmax, pad, smooth_l1_loss, softmax
 
-from common.draft_models.eagle3 import KIND, TAPS, Eagle3Config, Eagle3Draft, Fuse, default_taps, save_eagle3
+from common.draft_models.eagle3 import KIND, TAPS, Eagle3Config, Eagle3Draft, Eagle3Fuse, default_taps, save_eagle3
 from common.draft_models.exporters import FusedExporter
 from common.drafters.drafter import Drafter
 from common.drafters.eagle3 import eagle3_source
@@ -93,7 +93,7 @@ class Eagle3Recipe:
         with torch.no_grad():
             self.draft.get_parameter("head.weight").copy_(projection_of(target.head).get_parameter("weight"))
         _attend_to_own_token(self.draft)
-        self.fuse = Fuse(TAPS * config.hidden_size, config.hidden_size)
+        self.fuse = Eagle3Fuse(TAPS * config.hidden_size, config.hidden_size)
         _begin_with_last_tap(self.fuse)
         size = min(DRAFT_VOCABULARY, vocabulary) if draft_vocabulary is None else draft_vocabulary
         self.counts = TokenCounts(vocabulary, None if size == vocabulary else size, target.end_tokens)
@@ -198,7 +198,7 @@ def learned_taps(layers: int) -> tuple[int, ...]:
 
 
 @torch.no_grad()
-def _begin_with_last_tap(fuse: Fuse) -> None:
+def _begin_with_last_tap(fuse: Eagle3Fuse) -> None:
     """Starts from the last tap as it is, beside torch's own initial weights of all three taps: what the target's head
     reads is one norm on."""
     fuse.weight[:, -fuse.out_features :].diagonal().add_(1.0)

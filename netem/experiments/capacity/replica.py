@@ -17,14 +17,14 @@ from client.drafting.policies import Policy
 from client.errors import ServerRefusedError
 from client.stats import per
 from common.protocol.terms import Terms
-from common.stated_costs import STATED
+from common.stated_costs import STATED, StatedCosts
 from netem.experiments.capacity.gaps import GapRecorder, LinkGaps, together
 from netem.experiments.capacity.replay import END, Replay, ReplayDrafter, ReplayDrafterFactory, ReplayTarget
 from netem.experiments.speed.runs import drawn, whole
 from netem.experiments.table_runs import ask, serving
 from netem.links.profile import LinkProfile
 from netem.virtual.clock import run_virtually
-from netem.virtual.server import PACE
+from netem.virtual.server import pace_of
 from server.engine import Engine
 from server.models.server_drafters import SERVER_TREE
 from server.options import Pace
@@ -52,8 +52,8 @@ class ReplicaSystem:
     slower: float = 1.0
 
     @property
-    def pace(self) -> Pace:
-        return Pace(PACE.per_pass * self.slower, PACE.per_token * self.slower, PACE.per_level * self.slower)
+    def costs(self) -> StatedCosts:
+        return STATED.times(self.slower)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ async def ask_replayed(
 
 def replay_options(replay: Replay, system: ReplicaSystem, number: int) -> AnswerOptions:
     """Of recorded answer `number`."""
-    most_tokens, level_s = replay.tokens(number) + 1, STATED.draft_seconds * system.slower
+    most_tokens, level_s = replay.tokens(number) + 1, system.costs.draft_seconds
     return AnswerOptions(system.policy, most_tokens, idle=system.idle, pace=level_s)
 
 
@@ -208,4 +208,4 @@ def replay_server(
     terms = Terms("replay", replay.vocabulary, _CONTEXT, frozenset({END}), lambda tokens: "", server_drafts=True)
     factory = ReplayDrafterFactory(replay, SERVER_TREE) if system.server_drafting else None
     limits = ServingLimits(_MAX_SESSIONS, PASS_TOKENS)
-    return ReplayTarget(replay), terms, limits, system.pace, _K_V_TOKENS, factory
+    return ReplayTarget(replay), terms, limits, pace_of(system.costs), _K_V_TOKENS, factory

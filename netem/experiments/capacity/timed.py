@@ -17,7 +17,6 @@ from netem.experiments.capacity.replica import ReplicaSystem, answer_in_turn
 from netem.experiments.capacity.report import AGREEMENT
 from netem.experiments.capacity.wall_clock import time_in_turn
 from netem.experiments.experiment import Advance, Report, Request
-from netem.experiments.speed.costs import VIRTUAL_COSTS
 from netem.links.profile import Direction, LinkProfile
 
 REPLICAS = 2
@@ -77,6 +76,7 @@ async def compare(system: ReplicaSystem, clients: int, seed: int) -> Compared:
 
 def make_report(compared: Sequence[Compared]) -> Report:
     overruns = {f"{each.system} with {each.clients} clients": each.overrun for each in compared}
+    costs = STATED.times(SLOWER)
     return Report(
         title=f"Simulated speed beside real time, clients on {REPLICAS} replicas",
         headings=(
@@ -100,10 +100,9 @@ def make_report(compared: Sequence[Compared]) -> Report:
             f"Tokens per second of a client. Real time: {REPLICAS} real engines and their clients in one process, gRPC "
             "over loopback, threads that sleep for the stated costs. Simulated: the same on the virtual clock. At most "
             f"{AGREEMENT:.0%} apart is asked for.",
-            f"A pass takes {SLOWER * VIRTUAL_COSTS['pass_ms'] / 1000:g} s and a level "
-            f"{SLOWER * VIRTUAL_COSTS['draft_level_ms'] / 1000:g} s, {SLOWER:g} times what other experiments state, "
-            "so that the processor, which other programs share, is not what limits a run. Where it is elsewhere for "
-            "longer than a probe is waited for, a client gives its stream up and reconnects.",
+            f"A pass takes {costs.pass_ms / 1000:g} s and a level {costs.draft_seconds:g} s, {SLOWER:g} times what "
+            "other experiments state, so that the processor, which other programs share, is not what limits a run. "
+            "Where it is elsewhere for longer than a probe is waited for, a client gives its stream up and reconnects.",
             f"Each client asks once, one that is alone {LEAST_ANSWERS} times, for {ANSWER_TOKENS} tokens behind a "
             f"prompt of {PROMPT_TOKENS}; questions first come {APART_S:g} s apart. No model is loaded: "
             "77% of tokens are the draft's likeliest candidate and 95% among eight, as the demo's moa was recorded; "

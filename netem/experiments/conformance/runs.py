@@ -36,7 +36,7 @@ PROMPTS = 6
 _CLIENTS = 16
 """Ask at once where no speed is told: answers must not depend on who else is answered."""
 
-_SLOW_LEVEL_S = 4 * STATED.draft_seconds
+_SLOW_LEVEL_S = STATED.times(4).draft_seconds
 """What a drafted level takes there: more drafts are late, and a run is done in a third of the time."""
 
 Prompt = Sequence[int]

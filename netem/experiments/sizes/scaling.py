@@ -1,4 +1,8 @@
-"""Makes the tables of `docs/scaling.md` from `dimensions` and from the rows of `sizes`. Pure; measures nothing."""
+"""Makes the tables of `docs/scaling.md` from `dimensions` and from the rows of `sizes`. Pure; measures nothing.
+
+No command prints them: `tests/netem/experiments/sizes/test_scaling.py` compares them with the page, and its `refreshed`
+writes them into it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -48,11 +48,10 @@ IDLE = ("eager", "patient", "auto")
 _ONE_IN_MODELLED = 4
 """One answer in so many is drafted by a draft model; `lookup`, which is right sometimes, is enough for the others."""
 
-_SLOWER = 8
-"""The factor on the stated costs, so that most interruptions happen in mid-answer, and in a pass."""
+COSTS = STATED.times(8)
+"""So high that most interruptions happen in mid-answer, and in a pass."""
 
-COSTS = Pace(_SLOWER * STATED.pass_ms / 1000, per_level=_SLOWER * STATED.server_level_ms / 1000)
-LEVEL_SECONDS = _SLOWER * STATED.draft_seconds
+PACE = Pace(COSTS.pass_ms / 1000, per_level=COSTS.server_level_ms / 1000)  # tokens cost nothing
 
 _PATIENT = OfflineOptions(limit_tokens=MAX_NEW_TOKENS, wait_s=3600.0)
 
@@ -85,7 +84,7 @@ class FlappingTestbed:
 
         async def main() -> FlappingBatch:
             counted = StreamCounter()
-            async with self.server.serve(COSTS, lease_seconds=LEASE_SECONDS, on_event=counted) as engine:
+            async with self.server.serve(PACE, lease_seconds=LEASE_SECONDS, on_event=counted) as engine:
                 each = zip(links, drafters, strict=True)
                 answers = await asyncio.gather(*(self._answer(engine, link, drafter, idle) for link, drafter in each))
                 # Until every lease has expired and every end of a stream has reached the server.
@@ -109,7 +108,9 @@ class FlappingTestbed:
     async def _answer(self, engine: Engine, link: FlappingLink, drafter: Drafter, idle: str) -> FlappingAnswer:
         question, record = self.questions[link.question], FaultRecord()
         sampling = question.sampling
-        options = AnswerOptions(STREAM, MAX_NEW_TOKENS, question.rule, idle=idle, sampling=sampling, pace=LEVEL_SECONDS)
+        options = AnswerOptions(
+            STREAM, MAX_NEW_TOKENS, question.rule, idle=idle, sampling=sampling, pace=COSTS.draft_seconds
+        )
         clock = asyncio.get_running_loop().time
         virtual_link = _virtual_link(engine, link)
         conversation = converse(
@@ -156,7 +157,7 @@ async def measure(request: Request, advance: Advance) -> Report:
         links = [draw_flapping_link(request.seed, index, len(testbed.questions), disconnection) for index in indices]
         idle = IDLE[number // len(Disconnection) % len(IDLE)]
         batches.append(await asyncio.to_thread(testbed.answer_all, links, idle))
-    setting = FlappingSetting(TOGETHER, IDLE, LEASE_SECONDS, COSTS.per_pass, LEVEL_SECONDS)
+    setting = FlappingSetting(TOGETHER, IDLE, LEASE_SECONDS, PACE.per_pass, COSTS.draft_seconds)
     return make_report(batches, count, setting)
 
 

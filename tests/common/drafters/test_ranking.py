@@ -8,7 +8,7 @@ import torch
 
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
-from common.drafters.ranking import ranking_for
+from common.drafters.ranking import Rankings, ranking_for
 from common.protocol.messages import Draw
 from common.protocol.noise import gumbel
 from common.protocol.rules import RULES
@@ -205,3 +205,24 @@ def test_only_a_penalty_asks_for_what_came_before(rule):
     assert not ranking(rule, LIKELIEST).needs_tokens
     assert ranking(rule, Sampling(repetition_penalty=1.2)).needs_tokens
     assert ranking(rule, LIKELIEST).offers(some_logits(), POSITIONS, ()) == offers(rule, LIKELIEST)
+
+
+def test_a_ranking_stays_until_the_target_chooses_otherwise_and_what_was_learnt_stays_longer():
+    asked = []
+
+    def rank(view, children, columns, trust):
+        asked.append((view, children, trust))
+        return ranking_for(view, children, columns, trust)
+
+    rankings = Rankings(rank)
+    view = TreeView((1,), (), "coupled", Sampling(1.0, seed=5), prompt_length=1)
+    assert rankings.follow(view, 6)
+    first = rankings.current
+    assert not rankings.follow(replace(view, tokens=(1, 2)), 6)
+    assert rankings.current is first
+    changes = {"rule": "greedy", "sampling": Sampling(1.0, seed=6), "constraint": EveryOther(), "prompt_length": 2}
+    for name, value in changes.items():
+        assert rankings.follow(changed := replace(view, **{name: value}), 6), name
+        assert not rankings.follow(changed, 6)
+        assert rankings.follow(view, 6)
+    assert len({id(trust) for *_, trust in asked}) == 1

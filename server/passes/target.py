@@ -143,7 +143,7 @@ def _forced_behind(
 ) -> Sequence[int]:
     """The tokens behind those that a pass commits about which the answer's constraint leaves no choice.
 
-    None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are verify_input
+    None behind a last token that a node carries: whether that node's K/V are usable is known once its logits are asked
     for, so it has to be the root of the next pass. Nor with log-probabilities, which a pass has to compute.
     """
     if len(scheduled.path(chosen)) == len(chosen):

@@ -101,13 +101,13 @@ def test_text_that_is_harder_to_draft(readme):
 
 
 def test_the_virtual_clock_against_real_time(readme):
-    ratios = [point["ratio"] for point in results("clock")["points"] if point["counts"]]
+    points = results("clock")["points"]
+    ratios = [point["ratio"] for point in points if point["counts"]]
+    assert f"In {len(ratios)} of {len(points)} comparisons our two cores kept the stated costs" in readme
     assert f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as real time" in readme
-    outside = [ratio for ratio in ratios if abs(ratio - 1) > _TOLERANCE]
-    verb = "is" if len(outside) == 1 else "are"
-    told = f"{len(outside)} of these {len(ratios)} runs {verb} outside the experiment's own tolerance of 5%"
-    assert f"{told}, and slower when simulated ({', '.join(f'{ratio:.2f}' for ratio in outside)})" in readme
-    assert max(outside) < 1
+    (outside,) = (ratio for ratio in ratios if abs(ratio - 1) > _TOLERANCE)
+    assert outside < 0.95
+    assert "not valid for the one below 0.95" in readme
 
 
 def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
@@ -122,9 +122,9 @@ def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
         "{:.0f}, {:.0f} and {:.0f}".format(*speeds)
         for speeds in ([point["virtual"] / point["ratio"] for point in chosen], [point["virtual"] for point in chosen])
     )
-    said = f"real time was {real} tokens/s over 5G, 4G and the satellite where {virtual} are simulated"
+    assert f"real time was {real} tokens/s over 5G, 4G and the satellite where {virtual} are simulated" in readme
     late = [point["late_passes"] for point in chosen]
-    assert f"{said}, with {100 * min(late):.0f} to {max(late):.0%} of all passes late" in readme
+    assert f"{100 * min(late):.0f} to {max(late):.0%} of all passes were late" in readme
 
 
 def test_answers_that_were_cut(readme):

@@ -78,6 +78,11 @@ def each_bundle(description: ServerDescription, choice: DraftChoice) -> list[Dra
     return [choice, *(replace(choice, draft=name) for name in further)]
 
 
+def each_bundle_to_fetch(description: ServerDescription, choice: DraftChoice) -> list[DraftChoice]:
+    """As `each_bundle`; for `auto` the server's first where it offers no draft model, as `auto` takes it then."""
+    return each_bundle(description, choice) or [replace(choice, draft=None)]
+
+
 def check_together(description: ServerDescription, choice: DraftChoice) -> None:
     """Whether the drafts of a choice can draft together for the target that is described. Raises MisuseError where one
     is not for it, or one request for draft state does not serve them all; before anything is fetched."""

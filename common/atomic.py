@@ -52,12 +52,14 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def removed_unless_whole(folder: Path) -> Iterator[None]:
-    """For a folder that cannot get its name at the end, because its user may have made it: where the block raises it is
-    gone, with all that is in it, so that the same command can be given again."""
+    """For a folder that cannot get its name at the end, because its user may have made it: where the block raises all
+    that is in it is gone, and the folder but for one that is a link, so that the same command can be given again."""
     try:
         yield
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder.resolve() if folder.is_symlink() else folder, ignore_errors=True)
+        if folder.is_symlink():
+            folder.resolve().mkdir(exist_ok=True)
         raise
 
 

@@ -22,10 +22,11 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class TokensCommitted:
-    """A pass committed tokens. `waited` is the time since the last commit, for the first one since the request."""
+    """A pass committed tokens. `waited` is the time since the last commit, for the first one since the request; None
+    for the first one of an answer that another session began."""
 
     tokens: int
-    waited: float
+    waited: float | None
     is_first: bool
 
 

@@ -1,13 +1,12 @@
 """`outrider pull`: fetch a bundle, or repair one that is damaged."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from client.cache.library import KeptBundle, kept_bundles
 from client.cache.uses import in_use
-from client.chosen_bundles import check_together, each_bundle, fetch_bundle
+from client.chosen_bundles import check_together, each_bundle_to_fetch, fetch_bundle
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import choose_replica
 from client.link.stream import Access
@@ -21,14 +20,12 @@ async def pull(access: Access, choice: DraftChoice, cache: Path | None, *, trust
     replica = await choose_replica(access, model=choice.model)
     description = replica.description
     check_together(description, choice)
-    # `auto` takes the server's first where it offers no draft model.
-    wanted = each_bundle(description, choice) or [replace(choice, draft=None)]
     async with replica.connection as connection:
         bundles = [
             await fetch_bundle(
                 connection, access.address, description, each, directory, download_bar, trust_new=trust_new, reread=True
             )
-            for each in wanted
+            for each in each_bundle_to_fetch(description, choice)
         ]
     kept = {each.id: each for each in kept_bundles(directory)}
     for manifest, bundle in bundles:

@@ -33,7 +33,7 @@ async def compare_virtually(
     with TemporaryDirectory(prefix="outrider-demo-") as folder:
         out = Path(folder) / "virtual.json"
         asked = ("--prompts", str(prompts), "--max-new-tokens", str(max_new_tokens), "--seed", str(seed))
-        arguments = (*asked, "--cost-factor", f"{cost_factor:g}")
+        arguments = (*asked, "--cost-factor", str(cost_factor))
         family = () if models is None else ("--models", str(models))
         async with running("outrider-lab", "demo", profile, "--out", str(out), *arguments, *family) as lab:
             await lab.finished()

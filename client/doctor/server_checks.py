@@ -12,7 +12,7 @@ from pathlib import Path
 from client.cache.bundles import bundle_directory, choose_bundle, is_complete, needed_room
 from client.cache.known_servers import recall
 from client.cache.pins import keep_pin
-from client.chosen_bundles import check_together, each_bundle, manifest_of
+from client.chosen_bundles import check_together, each_bundle_to_fetch, manifest_of
 from client.doctor.draft_sizes import Memory, check_draft_sizes
 from client.drafting.draft_loader import DraftChoice
 from client.link.replicas import check_model
@@ -54,7 +54,7 @@ async def check_server_description(access: Access, choice: DraftChoice, cache: P
         return findings
     try:
         check_together(description, choice)
-        manifests = [manifest_of(description, each, cache) for each in each_bundle(description, choice)]
+        manifests = [manifest_of(description, each, cache) for each in each_bundle_to_fetch(description, choice)]
     except OutriderError as error:
         return [*findings, Finding("draft", f"{choice.draft or 'a draft'} is not to be had", str(error))]
     findings.append(await _check_target(description, manifests, access.address, choice.model, cache))

@@ -147,8 +147,8 @@ def _messages(given: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]
         answer = read if read["role"] == "assistant" else None
         messages.append(read)
         origins.append(name)
-    answered = [index for index, message in enumerate(messages) if not _is_reasoning_alone(message)]
-    return [messages[index] for index in answered], [origins[index] for index in answered]
+    kept = [index for index, message in enumerate(messages) if not _is_reasoning_alone(message)]
+    return [messages[index] for index in kept], [origins[index] for index in kept]
 
 
 def _belong_together(answer: Mapping[str, Any], more: Mapping[str, Any]) -> bool:

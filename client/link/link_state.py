@@ -196,7 +196,12 @@ class LinkWatch:
         return self._probes
 
     def answered(self, number: int, now: float) -> None:
-        """The answer to a probe came."""
+        """The answer to a probe came; 0 answers none: the server says that the stream stands, and answers probes later,
+        so that they tell nothing of the way."""
+        if number == 0:
+            self._trips.restart()
+            self._asked_at = None
+            return
         if self._asked_at is not None and now - self._asked_at > self.timeout_s + self._suspect_s:
             self._trips.restart()  # this process did not run, or the probe waited behind a long frame
         if number == self._probes:  # messages keep their order: what was sent before the probe has come

@@ -5,6 +5,7 @@ Pure but for reading the environment. It may not connect to anything.
 
 import ipaddress
 import os
+import re
 from urllib.parse import urlsplit
 
 from common.address import Address
@@ -13,6 +14,7 @@ _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 _EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 PROXY_VARIABLES = (*_PROXIES, *_EXCEPTIONS)
 _DEFAULT_PORT = 443
+_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def proxy_to(address: Address) -> Address | None:
@@ -32,7 +34,7 @@ def proxy_to(address: Address) -> Address | None:
 
 def has_password(proxy: str) -> bool:
     """Whether a proxy's URL holds a password, also where nothing else of it can be read."""
-    return ":" in proxy.rpartition("@")[0].rpartition("//")[2]
+    return ":" in _SCHEME.sub("", proxy.rpartition("@")[0])
 
 
 def _covers(exception: str, host: str) -> bool:

@@ -106,10 +106,8 @@ class Metrics:
 
         def handle_event(event: Event) -> None:
             match event:
-                case TokensCommitted(is_first=True):
-                    first_token.observe(event.waited)
-                case TokensCommitted():
-                    gap.observe(event.waited)
+                case TokensCommitted(waited=float(seconds)):
+                    (first_token if event.is_first else gap).observe(seconds)
                 case AnswerFinished():
                     answer.observe(event.seconds)
 

@@ -65,9 +65,9 @@ class AnswerMeter:
 
     def committed(self, tokens: int, now: float) -> TokensCommitted:
         is_first = self._last is None and not self.before
-        waited = now - (self.began if self._last is None else self._last)
         if is_first:
-            self.first_token_seconds = waited
+            self.first_token_seconds = now - self.began
+        waited = self.first_token_seconds if self._last is None else now - self._last
         self.tokens += tokens
         self._last = now
         return TokensCommitted(tokens, waited, is_first)

@@ -128,7 +128,9 @@ def test_proxies_authorities_and_the_cache_of_this_shell_are_the_services_too(tm
     assert started_by(tmp_path)[1] == {**SURROUNDINGS, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": told_percent}
 
 
-@pytest.mark.parametrize("proxy", ["http://me:secret@proxy:3128", "me:secret@[proxy", "http://:secret@proxy"])
+@pytest.mark.parametrize(
+    "proxy", ["http://me:secret@proxy:3128", "me:secret@[proxy", "http://:secret@proxy", "http://me:secret//@proxy"]
+)
 def test_a_proxys_password_is_not_written_where_others_may_read_it(tmp_path, told, monkeypatch, capsys, proxy):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("https_proxy", proxy)

@@ -80,8 +80,8 @@ class FakeTarget:
         if [*past, *scheduled.tokens][0] == self._poison:
             return PeerError("the fake target fails here", FailureCode.INTERNAL)
         choices = [next_token([*past, *self._branch(scheduled, row)]) for row in scheduled.wanted]
-        behind = None if scheduled.verify_input is None else choices_of(scheduled.verify_input, choices)
-        return ChosenTokens(decide(scheduled.verify_input, choices), choices=behind)
+        target_choices = None if scheduled.verify_input is None else choices_of(scheduled.verify_input, choices)
+        return ChosenTokens(decide(scheduled.verify_input, choices), choices=target_choices)
 
     def _move_path(self, scheduled: ScheduledTokens, tokens: Sequence[int]) -> None:
         behind_chain = scheduled.slots[len(scheduled.chain) :]

@@ -80,9 +80,10 @@ async def test_what_is_refused_anyway_is_refused_while_another_constraint_is_com
 
 
 async def test_a_client_hears_that_its_stream_stands_while_its_constraint_is_compiled(
-    busy: tuple[Servicer, Turns, threading.Event],
+    busy: tuple[Servicer, Turns, threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would take a silent one for broken."""
+    monkeypatch.setattr("server.servicer._STANDS_EVERY_S", 0.0)
     servicer, _, goes_on = busy
     async with servicer.generate(opening(A), (), PEER) as stream, asyncio.timeout(30):
         assert [await anext(aiter(stream)) for _ in range(2)] == [STANDS, STANDS]
@@ -94,9 +95,10 @@ async def test_a_client_hears_that_its_stream_stands_while_its_constraint_is_com
 
 
 async def test_nothing_more_is_read_while_a_constraint_is_compiled(
-    busy: tuple[Servicer, Turns, threading.Event],
+    busy: tuple[Servicer, Turns, threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client could have the server hold any number of frames."""
+    monkeypatch.setattr("server.servicer._STANDS_EVERY_S", 0.0)
     servicer, _, goes_on = busy
     read = list[FromClient]()
 
@@ -109,7 +111,7 @@ async def test_nothing_more_is_read_while_a_constraint_is_compiled(
         await asyncio.Event().wait()
 
     async with servicer.generate(says(), (), PEER) as stream, asyncio.timeout(30):
-        assert await anext(aiter(stream)) == STANDS
+        assert [await anext(aiter(stream)) for _ in range(10)] == 10 * [STANDS]
         assert not read
         goes_on.set()
         assert [type(await anext(heard(stream))) for _ in range(2)] == [Opened, Finished]

@@ -13,7 +13,7 @@ LAB = """\
 import sys
 told = dict(zip(sys.argv[3::2], sys.argv[4::2]))
 assert sys.argv[1:3] == ["demo", "satellite"], sys.argv
-assert [told[each] for each in ("--prompts", "--seed", "--cost-factor")] == ["2", "5", "4"], told
+assert [told[each] for each in ("--prompts", "--seed", "--cost-factor")] == ["2", "5", "4.0"], told
 assert "--models" not in told, told
 open(told["--out"], "w").write({written!r})
 """

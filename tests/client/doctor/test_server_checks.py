@@ -104,6 +104,12 @@ async def test_a_server_without_faults_and_a_bundle_that_is_not_here(description
     assert "draft small (lookup) is not here yet, 7 bytes are fetched when needed" in findings["bundle"].detail
 
 
+async def test_auto_is_judged_by_what_it_takes_where_the_server_has_no_draft_model(description, tmp_path):
+    async with serving(description) as address:
+        findings = await found(address, tmp_path / "cache", draft="auto")
+    assert "draft small (lookup) is not here yet" in findings["bundle"].detail
+
+
 async def test_a_bundle_that_is_here_whole_or_damaged(description, tmp_path):
     (manifest,) = description.bundles
     async with serving(description) as address:

@@ -124,6 +124,17 @@ def test_an_answer_that_was_read_an_hour_late_says_nothing_of_the_way():
     assert link.timeout_s == known
 
 
+def test_a_probe_that_is_answered_late_on_a_stream_that_stands_is_no_round_trip():
+    """A server that compiles a constraint says that the stream stands, and answers no probe before that is done."""
+    link = online()
+    known = link.timeout_s
+    number = link.probed(1.0)
+    link.answered(0, 1.2)
+    link.heard(1.2)
+    link.answered(number, 1.2 + known)
+    assert link.timeout_s == known
+
+
 def test_the_first_sign_of_life_ends_suspicion():
     link = brought_to(LinkState.SUSPECT)
     link.heard(1.0)

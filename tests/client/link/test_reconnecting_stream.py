@@ -300,7 +300,7 @@ def test_an_answer_that_comes_while_a_long_prompt_leaves_does_not_end_the_wait_f
         async with kept(line):
             await greeted(line, stream)
             stream.silent, stream.traffic = True, Traffic(80_100, 0, {})
-            stream.say(Pong(0))
+            stream.say(Pong(1))
             began = now()
             with pytest.raises(LinkError):
                 await line.receive()

@@ -1,4 +1,4 @@
-"""Which prompts are sampled how, and how sessions share them."""
+"""Which prompts are sampled how."""
 
 from dataclasses import replace
 

@@ -90,11 +90,15 @@ def test_a_bundle_is_written_as_a_directory(target: Path, draft: Path, tmp_path:
         write_bundle(offer.drafts[0], offer.card, tmp_path / "out")
 
 
+@pytest.mark.parametrize("is_link", [False, True])
 def test_a_bundle_that_a_full_disk_cuts_short_can_be_written_by_the_same_command(
-    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_link: bool
 ) -> None:
     offer, out = make_offer(str(target), ()), tmp_path / "out"
-    out.mkdir()
+    folder = tmp_path / "elsewhere" if is_link else out
+    folder.mkdir()
+    if is_link:
+        out.symlink_to(folder)
 
     def fill(*_: object) -> None:
         assert any(out.iterdir())

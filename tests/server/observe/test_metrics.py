@@ -86,6 +86,8 @@ def test_the_rest_of_an_answer_that_another_server_began_has_no_first_token() ->
         one_pass(seen.sessions, fake_target, now)
     committed = [event for event in seen.events if isinstance(event, TokensCommitted)]
     assert [event.is_first for event in committed] == [False, False]
+    assert [event.waited for event in committed] == [None, pytest.approx(0.2)]
+    assert seen.value("vllm:inter_token_latency_seconds_count") == 1
     assert seen.sessions._accounting.retry_after.answer_tokens == 22
     assert not seen.sessions._accounting.retry_after._is_measured, "the next whole answer counts in full"
 

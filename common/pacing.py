@@ -55,10 +55,10 @@ class PacedThread:
 
     def __init__(self, name: str):
         self._executor = ThreadPoolExecutor(1, name)
-        self.rested()
+        self._free_s = self._begins_s = time.perf_counter()  # here, and on the machine that is stated
 
     def rested(self) -> None:
-        self._free_s = self._begins_s = time.perf_counter()  # here, and on the machine that is stated
+        self._free_s = self._begins_s = time.perf_counter()
 
     async def run(
         self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None

@@ -38,7 +38,7 @@ def test_what_weighs_nodes_is_under_fire_too(monkeypatch: pytest.MonkeyPatch, tm
         return weighed
 
     monkeypatch.setattr(runner, "KINDS", {"server": runner.KINDS["server"]})
-    monkeypatch.setattr("server.sessions.sessions.commit_probabilities", brittle)
+    monkeypatch.setattr("server.sessions.pass_schedule.commit_probabilities", brittle)
     with pytest.raises(FuzzError, match="the server failed by itself"):
         Runner("a", tmp_path).run(40 * FRAMES_OF_EPISODE)
 

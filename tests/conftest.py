@@ -29,11 +29,6 @@ hypothesis.settings.register_profile(
 )
 
 
-# A shell lets what runs in its background ignore Ctrl-C, and so would all programs that tests start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _alone_on_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     # With more threads than cores, and a drafter for each of many clients, threads would wait for each other.

@@ -17,6 +17,10 @@ from common.protocol.errors import OutriderError
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _ENDING_S = 10.0
 
+SIGNALS_SEEN_S = 0.2
+"""The main thread waits no longer at once: a signal that comes just before a call that blocks, or that another thread
+gets, is seen only when the call has ended."""
+
 
 class _SignalError(BaseException):
     """No handler of errors in the block takes it for one."""
@@ -63,6 +67,12 @@ class Children:
         if self._received is not None:
             self._raise_in_main()
         return process
+
+    def wait(self, process: "subprocess.Popen[bytes]") -> int:
+        """Its exit code, once it has ended."""
+        while (code := process.poll()) is None:
+            time.sleep(SIGNALS_SEEN_S)
+        return code
 
     def end(self, *processes: "subprocess.Popen[bytes]") -> None:
         """Ends all processes of their sessions that are left: asks them to, and kills those that take too long."""

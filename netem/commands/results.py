@@ -8,14 +8,14 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 
 import typer
 
 from common.protocol.errors import MisuseError
-from netem.commands.children import Children
+from netem.commands.children import SIGNALS_SEEN_S, Children
 from netem.experiments.busy_cores import is_quiet
 from netem.experiments.catalogue import find_experiment
 from netem.experiments.inputs import inputs
@@ -81,7 +81,13 @@ def _beside_each_other(
         return dict(map(settle, runs))
     pool = ThreadPoolExecutor(jobs)
     try:
-        return dict(pool.map(settle, runs))
+        futures = [pool.submit(settle, run) for run in runs]
+        under_way = set(futures)
+        while under_way:
+            done, under_way = wait(under_way, SIGNALS_SEEN_S, FIRST_EXCEPTION)
+            for future in done:
+                future.result()  # raises what went wrong
+        return dict(future.result() for future in futures)
     except Exception:
         pool.shutdown(cancel_futures=True)  # those that run have their time to end
         raise
@@ -188,6 +194,6 @@ def _launch(children: Children, arguments: Sequence[str], log: Path) -> int:
     with log.open("wb") as output:
         process = children.start(command, output)
     try:
-        return process.wait()
+        return children.wait(process)
     finally:
         children.end(process)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -116,6 +117,28 @@ def test_a_child_that_is_being_started_when_a_signal_comes_ends_too(
     with pytest.raises(error), Children() as children:
         start(children, SLEEP, tmp_path)
     assert started[0].returncode == -signal.SIGTERM
+
+
+def test_a_signal_that_another_thread_gets_ends_a_wait_for_a_child(tmp_path: Path) -> None:
+    """As one does that comes just before the main thread waits: no call of its own is interrupted."""
+
+    def interrupt() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        blocked.wait(60)
+
+    def wait() -> None:
+        with Children() as children:
+            started.append(start(children, "import time; time.sleep(20)", tmp_path))
+            thread.start()
+            children.wait(started[0])
+
+    started, blocked = list["subprocess.Popen[bytes]"](), threading.Event()
+    thread = threading.Thread(target=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    blocked.set()
+    thread.join()
+    assert started[0].returncode == -signal.SIGTERM, "it did not end by itself"
 
 
 RESULTS = """

@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,24 @@ def test_untimed_experiments_run_beside_each_other_and_timed_ones_alone_behind_t
     make_results(runs, tmp_path / "out", {}, launch=machine.launch, jobs=2)
     assert set(machine.launched[:2]) == {"first", "third"}
     assert machine.launched[2:] == ["second"]
+
+
+def test_ctrl_c_that_another_thread_gets_ends_those_that_run_beside_each_other(machine, tmp_path):
+    """As one does that comes just before the main thread waits: no call of its own is interrupted."""
+    stopped, was_stopped = threading.Event(), []
+
+    def interrupt() -> int:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        was_stopped.append(stopped.wait(20))
+        return 1
+
+    machine.behaviour["first"] = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        make_results(RUNS, tmp_path / "out", {}, launch=machine.launch, jobs=2)
+    stopped.set()
+    while not was_stopped:
+        time.sleep(0.01)
+    assert was_stopped == [True]
 
 
 def test_only_those_that_are_asked_for_are_run(machine, make):

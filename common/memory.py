@@ -1,9 +1,10 @@
-"""How much memory is free, and which errors mean that it ran out, by class and text.
+"""How much memory is free, what was freed and is still held, and which errors mean that it ran out, by class and text.
 
 It imports torch only where it has to ask it, and no other library that raises such errors.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from common.control_groups import memory_left_bytes
@@ -37,6 +38,15 @@ def free_memory_bytes(device: str) -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return 0
+
+
+def return_freed_memory() -> None:
+    """Gives the system back what was freed. glibc keeps blocks below 32 MiB for later, those of each thread apart: as
+    much as all weights, where some threads load them and another lays them out anew."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # not on Linux, or with another libc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from common.memory import free_memory_bytes
+from common.memory import free_memory_bytes, return_freed_memory
 from common.models.decoder import CausalLm
 from common.models.parts import layers_of, projection_of, with_projection
 
@@ -66,11 +66,13 @@ def prepack(model: CausalLm) -> None:
     dtype."""
     for layer in layers_of(model):
         _prepack_below(layer, _gains_in_passes)
+    return_freed_memory()
 
 
 def prepack_network(network: nn.Module) -> None:
     """For drafting: as `prepack`, of all wide linear layers of a network."""
     _prepack_below(network, _gains_in_levels)
+    return_freed_memory()
 
 
 def prepacked_head(head: nn.Module) -> nn.Module:

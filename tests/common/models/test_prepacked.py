@@ -1,5 +1,7 @@
 """Prepacked linear layers compute what plain ones do, and only where they pay."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from common.models.parts import head_of, layers_of
 from common.models.prepacked import PrepackedHead, PrepackedLinear, prepack, prepack_network, prepacked_head
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
+from netem.experiments.sizes.process import resident
 from tests.other_families import HUNYUAN_MOE, SERVED
 
 pytestmark = pytest.mark.skipif(
@@ -84,3 +87,19 @@ def test_a_head_without_room_for_a_copy_stays_as_it_is(monkeypatch: pytest.Monke
         made = prepacked_head(head)
         assert isinstance(made, PrepackedHead) == is_laid_out
         assert made.weight is head.weight
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and other libraries keep no memory so")
+def test_memory_of_plain_weights_that_another_thread_loaded_goes_back_to_the_system() -> None:
+    """As those of a checkpoint do that is converted to float32: a server would hold all of them twice."""
+
+    def load() -> nn.Sequential:
+        for size in (8 << 20, 7 << 20):  # after which blocks below 32 MiB come from the heap
+            torch.empty(size // 4)
+        return nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(64)))
+
+    with ThreadPoolExecutor(1) as thread:
+        network = thread.submit(load).result()
+        loaded, weights = resident().now, 64 * 512 * 512 * 4
+        prepack_network(network)
+        assert resident().now - loaded < weights / 4

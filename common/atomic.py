@@ -57,9 +57,10 @@ def removed_unless_whole(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        shutil.rmtree(folder.resolve() if folder.is_symlink() else folder, ignore_errors=True)
+        place = folder.resolve()
+        shutil.rmtree(place, ignore_errors=True)
         if folder.is_symlink():
-            folder.resolve().mkdir(exist_ok=True)
+            place.mkdir(exist_ok=True)
         raise
 
 

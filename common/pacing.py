@@ -12,6 +12,11 @@ from typing import Protocol, TypeVar
 
 Result = TypeVar("Result")
 
+WAKE_S = 0.0001
+"""So much later than its stated cost a paced computation ends: a thread that sleeps wakes late, and the next one begins
+then. Measured on two quiet cores (docs/log.md). So six levels of 5 ms never fit a pass of 30 ms, which in real time
+they do by chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timed:
@@ -25,8 +30,8 @@ class Worker(Protocol):
     """Runs one computation at a time, off the event loop.
 
     A stated cost includes what its caller does before: it counts from the end of the computation before, or from
-    `rested`. A computation that takes longer overruns. The next one may make up for that, up to one cost: on the
-    machine that is stated it would have begun earlier.
+    `rested`. A computation that takes longer overruns. The next one may make up for that, up to one cost, as for a
+    thread that woke later than `WAKE_S`: on the machine that is stated it would have begun earlier.
     """
 
     def rested(self) -> None:
@@ -82,8 +87,6 @@ class PacedThread:
         due_s = self._begins_s + cost_s
         if ended_s < due_s:
             time.sleep(due_s - ended_s)
-            self._begins_s = time.perf_counter()
-        else:
-            self._begins_s = max(due_s, ended_s - cost_s)
         self._free_s = time.perf_counter()
+        self._begins_s = max(min(self._free_s, due_s + WAKE_S), self._free_s - cost_s)
         return result, Timed(ended_s - begun_s, overran)

@@ -6,9 +6,10 @@ class HandSetTime:
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.wakes_late_s = 0.0
 
     def perf_counter(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        self.now += seconds
+        self.now += seconds + self.wakes_late_s

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from common.pacing import Timed
+from common.pacing import WAKE_S, Timed
 
 Result = TypeVar("Result")
 
@@ -18,11 +18,6 @@ _RESOLUTION_S = 1e-12  # timers further apart than this run one after the other
 _ITERATION_S = 1e-9
 """Virtual time for each iteration of the loop, so that a wait too short for a float to represent cannot loop for
 ever."""
-
-WAKE_S = 0.0001
-"""So much later than its stated cost a paced computation ends: a thread that sleeps wakes late, and the next one begins
-then. Measured on two quiet cores (docs/log.md). So six levels of 5 ms never fit a pass of 30 ms, which in real time
-they do by chance."""
 
 
 class StalledError(Exception):

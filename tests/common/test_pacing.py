@@ -4,7 +4,9 @@ import asyncio
 import threading
 import time
 
-from common.pacing import PacedThread, Timed
+import pytest
+
+from common.pacing import WAKE_S, PacedThread, Timed
 from tests.hand_set_time import HandSetTime
 
 
@@ -53,7 +55,22 @@ async def test_a_computation_that_overran_delays_no_others_that_are_quick(hand_s
         _, timed = await worker.run(0.5, lambda taken=taken: hand_set_time.sleep(taken))  # type: ignore[misc]
         overran.append(timed.overran)
     assert overran == [True, False, False]
-    assert hand_set_time.now == 100.0 + 3 * 0.5
+    assert hand_set_time.now - 100.0 == pytest.approx(3 * 0.5 + WAKE_S, abs=1e-9)
+    worker.close()
+
+
+@pytest.mark.parametrize(("late_s", "second_ends_s"), [(0.0, 1.0), (WAKE_S, 1.0 + WAKE_S), (0.125, 1.0 + WAKE_S)])
+async def test_a_thread_that_wakes_late_delays_the_next_computation_by_no_more_than_on_the_virtual_clock(
+    hand_set_time: HandSetTime, late_s: float, second_ends_s: float
+) -> None:
+    worker = PacedThread("test")
+    hand_set_time.wakes_late_s = late_s
+    await worker.run(0.5, lambda: None)
+    hand_set_time.wakes_late_s = 0.0
+    assert hand_set_time.now == 100.5 + late_s
+    _, timed = await worker.run(0.5, lambda: None)
+    assert hand_set_time.now - 100.0 == pytest.approx(second_ends_s, abs=1e-9)
+    assert not timed.overran
     worker.close()
 
 
@@ -63,7 +80,7 @@ async def test_of_a_long_stall_no_more_than_one_cost_is_made_up_for(hand_set_tim
         _, timed = await worker.run(0.5, lambda taken=taken: hand_set_time.sleep(taken))  # type: ignore[misc]
         ends.append(hand_set_time.now - 100.0)
         overran.append(timed.overran)
-    assert ends == [7.0, 7.125, 7.5, 8.0]
+    assert ends == pytest.approx([7.0, 7.125, 7.5 + WAKE_S, 8.0 + WAKE_S], abs=1e-9)
     assert overran == [True, False, False, False], "each counts for itself"
     worker.close()
 

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
+from common.pacing import WAKE_S
 from common.stated_costs import STATED, StatedCosts
-from netem.virtual.clock import WAKE_S
 from netem.virtual.stream import HANDLING_S
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netem.virtual.clock import WAKE_S, StalledError, VirtualWorker, run_virtually
+from common.pacing import WAKE_S
+from netem.virtual.clock import StalledError, VirtualWorker, run_virtually
 
 EXACT = 1e-6
 """Seconds. A turn of the loop takes a little of virtual time."""

@@ -12,13 +12,14 @@ from client.answer import Answer
 from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, STREAM, Policy
 from common.drafters.drafter import Drafter
+from common.pacing import WAKE_S
 from common.protocol.idle import IDLE_POLICIES
 from common.protocol.messages import State
 from common.protocol.views import Proposal, TreeView
 from netem.links.profile import Direction, LinkProfile
 from netem.links.profiles import PROFILES
 from netem.virtual.client import DraftSetup, LoadedDrafts, ask
-from netem.virtual.clock import WAKE_S, run_virtually
+from netem.virtual.clock import run_virtually
 from netem.virtual.server import VirtualServer, load_virtual_server
 from netem.virtual.stream import HANDLING_S
 from server.options import Pace

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from common.pacing import WAKE_S
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Cancel, Commit, Finished, Opened, Settings, State
 from common.rpc.convert import frame_from_client, frame_from_server
 from netem.links.profile import Direction, LinkProfile
 from netem.links.way import both_ways
-from netem.virtual.clock import WAKE_S, VirtualWorker, run_virtually
+from netem.virtual.clock import VirtualWorker, run_virtually
 from netem.virtual.link import VirtualLink
 from netem.virtual.stream import HANDLING_S, VirtualStream
 from netem.virtual.tcp import connect

@@ -122,8 +122,8 @@ class Client:
         offline: OfflineOptions = OfflineOptions(),  # noqa: B008
         shared_connection: SharedConnection | None = None,
     ) -> AsyncIterator[Conversation]:
-        """A new session; each drafted level takes at least `pace` seconds. Its streams are on `shared_connection`, or
-        share no connection with those of others."""
+        """A new session; drafted levels are paced to `pace` seconds. Its streams are on `shared_connection`, or share
+        no connection with those of others."""
         limits = Limits(
             self.description.fingerprint,
             self.description.vocab_size,

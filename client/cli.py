@@ -302,7 +302,9 @@ def demo(
     seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
     cost_factor: Annotated[
         float,
-        typer.Option("--cost-factor", min=1, help="The costs of passes and drafts are 30 ms and 5 ms times this."),
+        typer.Option(
+            "--cost-factor", min=1, max=1000, help="The costs of passes and drafts are 30 ms and 5 ms times this."
+        ),
     ] = 4.0,
     models: Annotated[
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")

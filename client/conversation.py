@@ -47,7 +47,7 @@ from common.rpc.traffic import Traffic
 
 
 class Conversation:
-    """`drafter` may be None. Each drafted level takes at least `pace` seconds. `tree` bounds the drafter's tree; a
+    """`drafter` may be None. Drafted levels are paced to `pace` seconds. `tree` bounds the drafter's tree; a
     controller does where it is None. `stream` is None where the server could not be reached; `dial` opens a new one
     for one that broke, and without it the answer breaks off. With `leave_full` a replica that has no room is left for
     another before a refusal is told."""
@@ -75,7 +75,8 @@ class Conversation:
         self.on_wait: WaitListener = ignore_wait  # likewise
         self._on_link_change: LinkListener = ignore_link_changes
         self._changed = asyncio.Event()
-        self._opened_at = self._rtt_s = 0.0
+        self._opened_at: float | None = None
+        self._rtt_s = 0.0
         self._refusals = Refusals()
         self._began_offline = stream is None
         self._note, self._abandoned = "", False
@@ -222,7 +223,8 @@ class Conversation:
             if isinstance(message, Grow) and message.nodes:
                 self._tree_controller.sent(message.nodes[-1].id, self._clock())
             if isinstance(message, Open):
-                self._opened_at = self._clock()
+                # A constraint is compiled before Opened comes, which would count as the link's.
+                self._opened_at = self._clock() if message.settings.constraint is None else None
             self._link.send(message)
 
     def _link_changed(self, state: LinkState) -> None:
@@ -261,7 +263,7 @@ class Conversation:
             match message:
                 case Opened():
                     self._refusals.served()
-                    self._rtt_s = self._clock() - self._opened_at
+                    self._rtt_s = 0.0 if self._opened_at is None else self._clock() - self._opened_at
                 case Commit() if tokens:
                     self._tree_controller.committed(len(tokens), session.carried, message.seen, self._clock())
                     record.meter.committed()

@@ -24,7 +24,7 @@ class Stats:
     passes: int = 0  # that committed tokens of this answer, those included whose commits a resumed stream repeated
     bytes_up: int = 0
     bytes_down: int = 0
-    rtt_ms: float = 0.0  # from sending Open to Opened, which precedes any pass; measured once for a stream
+    rtt_ms: float = 0.0  # from sending Open to Opened, before any pass; once for a stream that began unconstrained
     provisional_tokens: int = 0  # offered before they were committed
     retracted_tokens: int = 0  # of these, taken back
     reconnects: int = 0

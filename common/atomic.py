@@ -53,14 +53,16 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def removed_unless_whole(folder: Path) -> Iterator[None]:
     """For a folder that cannot get its name at the end, because its user may have made it: where the block raises all
-    that is in it is gone, and the folder but for one that is a link, so that the same command can be given again."""
+    that is in it is gone, and the folder unless it was there before, so that the same command can be given again."""
+    was_there = folder.exists()
     try:
         yield
     except BaseException:
-        place = folder.resolve()
-        shutil.rmtree(place, ignore_errors=True)
-        if folder.is_symlink():
-            place.mkdir(exist_ok=True)
+        with suppress(OSError):  # what cannot be removed stays, and the fault is told
+            for each in folder.iterdir():
+                _remove(each)
+            if not was_there:
+                folder.rmdir()
         raise
 
 
@@ -110,7 +112,7 @@ def _made_and_locked(path: Path, make: Callable[[Path], object]) -> tuple[Path, 
 
 
 def _remove(part: Path) -> None:
-    if part.is_dir():
+    if part.is_dir() and not part.is_symlink():
         shutil.rmtree(part)
     else:
         part.unlink()

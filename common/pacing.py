@@ -41,7 +41,7 @@ class Worker(Protocol):
     async def run(
         self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None = None
     ) -> tuple[Result, Timed]:
-        """The result of `compute`, not before its stated cost has passed; 0 for no stated cost. `before` is called
+        """The result of `compute`, not before it is due at its stated cost; 0 for no stated cost. `before` is called
         first, and its time counts as part of the computation's. Cancelling the caller does not stop the computation:
         the next one waits for it."""
         ...
@@ -76,8 +76,8 @@ class PacedThread:
     def _run(
         self, cost_s: float, compute: Callable[[], Result], before: Callable[[], object] | None
     ) -> tuple[Result, Timed]:
-        """Computes, and blocks this thread until the stated cost has passed: an event loop's timers would be up to a
-        millisecond late."""
+        """Computes, and blocks this thread until that is due: an event loop's timers would be up to a millisecond
+        late."""
         begun_s = time.perf_counter()
         if before is not None:
             before()

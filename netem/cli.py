@@ -155,7 +155,9 @@ def demo(
     prompts: Annotated[int, typer.Option("--prompts", min=1, help="How many prompts each system answers.")] = 3,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Of an answer.")] = 160,
     seed: Annotated[int, typer.Option("--seed", help="Chooses the prompts.")] = 0,
-    cost_factor: Annotated[float, typer.Option("--cost-factor", min=1, help="All stated costs times this.")] = 1.0,
+    cost_factor: Annotated[
+        float, typer.Option("--cost-factor", min=1, max=1000, help="All stated costs times this.")
+    ] = 1.0,
     models: Annotated[
         Path | None, typer.Option("--models", help="A folder with target, draft and prompts.jsonl instead.")
     ] = None,

@@ -25,7 +25,7 @@ class Levels:
 
 
 class PacedDrafter:
-    """Each level takes at least `pace` seconds, from the end of the one before or from `rested`; 0 states none."""
+    """Levels are paced to `pace` seconds each, as `common.pacing` has it; 0 states none."""
 
     def __init__(self, drafter: Drafter, pace: float, make_worker: WorkerFactory):
         self.levels = Levels()

@@ -57,7 +57,12 @@ class _Server(ThreadingMixIn, HTTPServer):
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         deadline = Timer(_REQUEST_SECONDS, _end_request, (request,))
         deadline.daemon = True
-        deadline.start()
+        try:
+            deadline.start()
+        except RuntimeError:  # the system allows no further thread
+            self.handle_error(request, client_address)
+            self.shutdown_request(request)
+            return
         try:
             super().process_request_thread(request, client_address)
         finally:

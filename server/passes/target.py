@@ -121,7 +121,7 @@ class Target:
         """Raises FatalError where it is lost: after some faults, as of its memory or an access outside of it, a GPU
         refuses all that the process asks for until that ends."""
         device = self.model.pool.device
-        if device.type == "cpu":
+        if device.type != "cuda":  # MPS knows no waiting for one stream
             return
         try:
             # Not of the whole device: another target's thread may be capturing a graph, which that would break.

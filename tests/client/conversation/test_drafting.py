@@ -13,10 +13,9 @@ from client.drafting.policies import CLOUD, LOCKSTEP, POLICIES, PUBLISHED_TREE, 
 from common.drafters.best_first import Expansion
 from common.pacing import PacedThread, WorkerFactory
 from common.protocol.client_session import ClientSession
-from common.protocol.messages import Ack, Commit, Finished, FinishReason, Grow, Opened, Settings, State
+from common.protocol.messages import Ack, Commit, Grow, Settings, State
 from common.protocol.views import Proposal
 from common.rpc.errors import LinkError
-from common.rpc.traffic import Traffic
 from netem.virtual.clock import VirtualWorker
 from tests.client.conversation.conversations import COUNT, LEVEL_S, PROMPT, now
 from tests.client.fakes import (
@@ -268,46 +267,6 @@ async def test_a_stream_that_breaks_before_anything_came_is_an_error():
     stream._frames.put_nowait(LinkError("no server there"))
     with pytest.raises(LinkError, match="no server"):
         await ask(stream)
-
-
-class Recording:
-    """A stream that delivers prepared frames, each at its time on the clock `now`."""
-
-    traffic = Traffic()
-
-    def __init__(self, frames):
-        self.now = 0.0
-        self._frames = iter(frames)
-
-    def send(self, message):
-        pass
-
-    async def receive(self):
-        self.now, frame = next(self._frames)
-        return frame
-
-
-async def test_times_are_those_of_the_frames():
-    stream = Recording(
-        [
-            (0.25, Opened(SESSION)),
-            (0.5, Commit(0, 5, (7,))),
-            (1.5, Commit(0, 6, (8, 9))),
-            (2.0, Finished(0, 8, FinishReason.LENGTH)),
-        ]
-    )
-
-    def slow_to_look(committed, provisional):
-        stream.now += 10 if not committed else 0
-
-    loop = DraftingLoop(ClientSession(SESSION, LIMITS), CLOUD, has_drafter=False)
-    stats = (
-        await Conversation(stream, loop, None, "none", clock=lambda: stream.now).answer(
-            PROMPT, Settings(3), slow_to_look
-        )
-    ).stats
-    assert (stats.rtt_ms, stats.ttft_seconds, stats.seconds) == (250, 0.5, 2.0)
-    assert (stats.tokens_per_second, stats.accept_length, stats.passes) == (1.5, 1.5, 2)
 
 
 async def test_bytes_are_those_of_the_answers_own_frames():

@@ -90,15 +90,21 @@ def test_a_bundle_is_written_as_a_directory(target: Path, draft: Path, tmp_path:
         write_bundle(offer.drafts[0], offer.card, tmp_path / "out")
 
 
-@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize("where", ["new", "empty", "link", "here"])
 def test_a_bundle_that_a_full_disk_cuts_short_can_be_written_by_the_same_command(
-    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_link: bool
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     offer, out = make_offer(str(target), ()), tmp_path / "out"
-    folder = tmp_path / "elsewhere" if is_link else out
-    folder.mkdir()
-    if is_link:
-        out.symlink_to(folder)
+    match where:
+        case "empty":
+            out.mkdir()
+        case "link":
+            (tmp_path / "elsewhere").mkdir()
+            out.symlink_to(tmp_path / "elsewhere")
+        case "here":
+            out.mkdir()
+            monkeypatch.chdir(out)
+            out = Path()
 
     def fill(*_: object) -> None:
         assert any(out.iterdir())
@@ -108,6 +114,7 @@ def test_a_bundle_that_a_full_disk_cuts_short_can_be_written_by_the_same_command
         patched.setattr("server.models.bundles.write_bundle_file", fill)
         with pytest.raises(MisuseError, match="No space left on device"):
             write_bundle(offer.lookup, offer.card, out)
+    assert out.exists() == (where != "new")
     write_bundle(offer.lookup, offer.card, out)
     assert first_damaged(out, offer.lookup.manifest) is None
 

@@ -87,6 +87,23 @@ def test_a_page_comes_as_often_as_it_is_asked_for(monkeypatch):
             assert "scrapes_total 3.0" in page(port)
 
 
+class NoThread(Timer):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+
+def test_threads_that_cannot_be_started_use_up_no_connections(monkeypatch, capfd):
+    monkeypatch.setattr(metrics_port, "_MOST_CONNECTIONS", 2)
+    with serving() as port:
+        with monkeypatch.context() as exhausted:
+            exhausted.setattr(metrics_port, "Timer", NoThread)
+            for _ in range(3):
+                with ExitStack() as stack:
+                    assert connected(port, stack).recv(1) == b""
+        assert "scrapes_total 3.0" in page(port)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 class Faulty(Collector):
     def describe(self):
         return []

@@ -193,6 +193,19 @@ def test_a_gpu_that_is_lost_ends_the_server_and_one_that_only_failed_a_pass_does
         assert isinstance(broken, PeerError)
 
 
+def test_a_device_whose_streams_cannot_be_waited_for_is_not_taken_for_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        def __init__(self, device: torch.device):
+            pass
+
+        def synchronize(self) -> None:
+            raise RuntimeError("Backend doesn't support synchronizing streams.")
+
+    monkeypatch.setattr(torch.accelerator, "current_stream", Stream)
+    [broken] = Target(Scripted("mps")).verify([case(8, wanted=[0])])  # type: ignore[arg-type]
+    assert isinstance(broken, PeerError)
+
+
 class Narrow(Scripted):
     """Its device has memory for passes of at most `rows` tokens, and holds what the error of a pass holds."""
 

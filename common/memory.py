@@ -16,6 +16,7 @@ _TORCHS_CLASS = "OutOfMemoryError"
 _SAID = (
     "can't allocate memory",
     "cannot allocate memory",
+    "cublas_status_alloc_failed",
     "not enough memory",
     "memory allocation",
     "out of memory",

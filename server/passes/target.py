@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from common.memory import is_out_of_memory
 from common.models.packed import PackedModel
 from common.models.tensor_parallel import local_part
 from common.protocol.constraint import AnswerConstraint
@@ -31,7 +32,6 @@ _FAILED = "the server could not compute this answer; try again"
 _LOST = "the target's device has failed and computes nothing any more; start the server again"
 _NO_MEMORY = "the server's device has no memory left for this answer; try again later or shorten the prompt"
 
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _MOST_FORCED = 64  # tokens that one pass commits for nothing
 
 _MEMORY_RETRY_S = 1.0
@@ -153,11 +153,7 @@ def _forced_behind(
 
 
 def _fault_of(error: Exception) -> PeerError:
-    is_out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    if isinstance(error, RuntimeError):
-        # Of a CPU, of cuBLAS and of other devices.
-        is_out_of_memory |= any(sign in str(error) for sign in _OUT_OF_MEMORY)
-    if is_out_of_memory:
+    if is_out_of_memory(error):
         return AdmissionRefusedError(RefusalReason.MEMORY, _NO_MEMORY, _MEMORY_RETRY_S)
     return PeerError(_FAILED, FailureCode.INTERNAL)
 

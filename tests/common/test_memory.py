@@ -17,6 +17,7 @@ from common.memory import free_memory_bytes, is_out_of_memory
         RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"),
         ImportError("libtorch_cpu.so: failed to map segment from shared object"),
         OSError(12, "Cannot allocate memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ],
 )
 def test_it_is_seen_behind_other_errors(error):

@@ -1,6 +1,7 @@
 """`beside-others`: Outrider beside llama.cpp's server with a draft model and transformers' assisted generation.
 
-The same weights, prompts and emulated links; every answer is streamed to a client behind the link.
+The same weights, prompts and emulated links; every answer is streamed to a client behind the link. And the same at the
+stated costs, where Outrider's are on the virtual clock and the others' are computed.
 """
 
 import asyncio
@@ -12,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from client.answer import Answer
 from client.demo.comparison import rotations
 from client.text import chat_tokens
 from common.models.checkpoint import load_causal_lm, load_tokenizer
-from common.stated_costs import overrun_share
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.one_device.prompts import choose
@@ -39,7 +40,10 @@ from netem.experiments.others.systems import (
     running_servers,
 )
 from netem.experiments.references import Reference, reference_answer
-from netem.experiments.speed.systems import CLOUD_DECODING
+from netem.experiments.speed.runs import fault_of, run_alone
+from netem.experiments.speed.systems import CLOUD_DECODING, System
+from netem.experiments.speed.testbed import open_testbed
+from netem.links.profiles import find_profile
 from server.models.target_card import read_card
 
 OUTAGE_LINK = "4g"
@@ -54,20 +58,19 @@ _SWEPT = (3, 8, 16)
 
 @dataclass(frozen=True)
 class OthersWorkload:
-    """`prompts` of each category on each of `links`, answers of at most `tokens`; `stated_prompts` of all at the stated
-    costs, and `broken_prompts` whose link is cut after `cut_after` tokens for each of `outages_s`."""
+    """`prompts` of each category on each of `links`, answers of at most `tokens`; and `broken_prompts` whose link is
+    cut after `cut_after` tokens for each of `outages_s`."""
 
     links: Sequence[str]
     prompts: int
     tokens: int
-    stated_prompts: int
     broken_prompts: int
     cut_after: int
     outages_s: Sequence[float]
 
 
-FULL = OthersWorkload(("5g", "4g", "satellite"), 2, 128, 6, 3, 10, (3.0, 8.0, FOR_GOOD))
-QUICK = OthersWorkload(("4g",), 1, 48, 1, 1, 10, (1.0,))
+FULL = OthersWorkload(("5g", "4g", "satellite"), 2, 128, 3, 10, (3.0, 8.0, FOR_GOOD))
+QUICK = OthersWorkload(("4g",), 1, 48, 1, 10, (1.0,))
 
 
 @dataclass(frozen=True)
@@ -107,22 +110,18 @@ async def measure(request: Request, advance: Advance) -> Report:
         most = max(sweep, key=lambda drafted: sweep[drafted])
         servers = await stack.enter_async_context(running_servers(found, most))
         own: dict[str, dict[str, list[Heard]]] = {}
-        stated: dict[str, dict[str, list[Heard]]] = {}
         broken: dict[str, list[BrokenAnswer]] = {}
         for number, link in enumerate(workload.links):
-            share = 0.1 + 0.7 * number / len(workload.links)
-            advance(f"{link}, at their own speed", share)
+            advance(f"{link}, at their own speed", 0.1 + 0.6 * number / len(workload.links))
             async with linked_systems(servers, link, (*OTHERS, *OURS), folder) as systems:
                 own[link] = await _take_turns(systems, asked.prompts, workload.tokens)
-            advance(f"{link}, at stated costs", share + 0.1)
-            async with linked_systems(servers, link, tuple(OURS), folder, stated=True) as systems:
-                stated[link] = await _take_turns(systems, asked.prompts[: workload.stated_prompts], workload.tokens)
-        advance("outages", 0.8)
+        advance("outages", 0.7)
         async with linked_systems(servers, OUTAGE_LINK, BROKEN, folder) as systems:
             broken = await _break_all(systems, asked, workload)
-    late_passes = {name: overrun_share(server.summary()) for name, server in servers.stated.items()}
+    advance("at stated costs", 0.8)
+    stated = await asyncio.to_thread(_simulate, request, workload, asked.prompts)
     return make_report(
-        Measured(own, stated, late_passes, broken, sweep, [*asked.references], asked.end_tokens),
+        Measured(own, stated, broken, sweep, [*asked.references], asked.end_tokens),
         workload.tokens,
         workload.cut_after,
         READ_TIMEOUT_S,
@@ -168,6 +167,33 @@ async def _sweep(
         most: sum(len(each.tokens) for each in answers) / sum(each.seconds for each in answers)
         for most, answers in heard.items()
     }
+
+
+def _simulate(
+    request: Request, workload: OthersWorkload, prompts: Sequence[Sequence[int]]
+) -> dict[str, dict[str, list[Heard]]]:
+    """Outrider's systems at the stated costs, by link."""
+    testbed = open_testbed(request, workload.prompts)
+
+    def ask(link: str, system: System) -> list[Heard]:
+        run = run_alone(testbed, find_profile(link), system, prompts, workload.tokens)
+        return [_heard(timed.answer) for timed in run.answers]
+
+    return {link: {name: ask(link, system) for name, system in OURS.items()} for link in workload.links}
+
+
+def _heard(answer: Answer) -> Heard:
+    """An answer on the virtual clock; as if all of it had come with its first token, which changes no speed."""
+    stats = answer.stats
+    return Heard(
+        lambda: 0.0,
+        [(stats.ttft_seconds, answer.tokens)],
+        passes=stats.passes,
+        drafted=answer.levels,
+        error=fault_of(answer),
+        end=answer.finish_reason,
+        seconds=stats.seconds,
+    )
 
 
 async def _answer(system: OtherSystem, prompt: Sequence[int], new_tokens: int) -> Heard:

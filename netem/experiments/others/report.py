@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isnan
 from statistics import median
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 from client.answer import OFFLINE
 from client.stats import per
 from common.protocol.messages import FinishReason
-from common.stated_costs import OVERRUN_LIMIT, STATED, overrun_faults
+from common.stated_costs import STATED
 from netem.experiments.experiment import Report
 from netem.experiments.others.heard import Heard, without_end
 from netem.experiments.others.outages import FOR_GOOD, BrokenAnswer
 from netem.experiments.others.systems import LLAMA_DRAFTED, OTHERS
 from netem.experiments.references import Reference, verdict
+from netem.experiments.speed.costs import OVERHEADS, VIRTUAL_COSTS
 from netem.links.profiles import find_profile
 
 HEADINGS = (
@@ -39,13 +40,11 @@ ByLink = Mapping[str, Mapping[str, Sequence[Heard]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """own: at each system's own speed. stated: Outrider's at the stated costs; late_passes: by system, the share of its
-    server's passes there that took longer. broken: by system. sweep: llama.cpp's tokens per second by how many it
-    drafts for a pass. references: of the prompts of `own`, in their order."""
+    """own: at each system's own speed. stated: Outrider's at the stated costs. broken: by system. sweep: llama.cpp's
+    tokens per second by how many it drafts for a pass. references: of the prompts, in their order."""
 
     own: ByLink
     stated: ByLink
-    late_passes: Mapping[str, float]
     broken: Mapping[str, Sequence[BrokenAnswer]]
     sweep: Mapping[int, float]
     references: Sequence[Reference]
@@ -84,7 +83,6 @@ def make_report(
 ) -> Report:
     links = {link: {name: _result(measured, link, name) for name in answers} for link, answers in measured.own.items()}
     outages = [_outage(measured, name, each) for name, answers in measured.broken.items() for each in answers]
-    late = ", ".join(f"{share:.1%} of {name}" for name, share in measured.late_passes.items())
     swept = ", ".join(f"{most}: {speed:.0f}" for most, speed in measured.sweep.items())
     return Report(
         title="Beside llama.cpp's server and transformers' assisted generation",
@@ -102,17 +100,14 @@ def make_report(
             "pass of it takes llama.cpp's kernels much less than ours, whose cost is Python's; with a target whose "
             "passes take long, passes per token decide. Both ends of every system share two cores.",
             f"At stated costs {STATED.in_words}; a level drafted at the server {STATED.server_level_ms:.2f} ms. Of "
-            "systems that "
-            "decode at the server this is computed from their own counts of passes and drafted tokens, plus one round "
-            "trip; Outrider's is measured in real time over the same link, on a server for each of its systems. "
-            f"Of their passes took longer: {late}; above {OVERRUN_LIMIT:.0%} the run is invalid.",
+            "systems that decode at the server this is computed from their own counts of passes and drafted tokens, "
+            f"plus one round trip without jitter; Outrider's are on the virtual clock, where {OVERHEADS}.",
             f"Outages on 4g, all packets lost from {cut_after} tokens on; clients wait {read_timeout_s:.0f} s for the "
             "next token, as Outrider's do by default (OpenAI's client would wait for 600 s).",
             *(_outage_in_words(name, lasted, outages) for name in measured.broken for lasted in _lengths(outages)),
         ),
         results={
-            "stated_costs": asdict(STATED),
-            "overrun_passes": dict(measured.late_passes),
+            "stated_costs": VIRTUAL_COSTS,
             "links": {link: {"systems": of} for link, of in links.items()},
             "outages": outages,
             "llama_draft_tokens_per_second": {str(most): speed for most, speed in measured.sweep.items()},
@@ -127,8 +122,7 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
     speeds, rival_speeds = ([per(measured.tokens(each), each.seconds) for each in of] for of in (answers, rivals))
     stated = measured.stated[link].get(name)
     if stated is None:
-        same = max(len(of) for of in measured.stated[link].values())  # prompts as are measured of Outrider
-        at_stated = [per(measured.tokens(each), computed_seconds(each, link)) for each in answers[:same]]
+        at_stated = [per(measured.tokens(each), computed_seconds(each, link)) for each in answers]
     else:
         at_stated = [per(measured.tokens(each), each.seconds) for each in stated]
     tokens = sum(map(measured.tokens, answers))
@@ -228,8 +222,7 @@ def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[
     for link, of in measured.stated.items():
         for name, answers in of.items():
             faults += [f"at stated costs: {error}" for error in _broken_off(answers)]
-            pairs = zip(measured.references, answers, strict=False)  # fewer prompts than at their own speed
-            if any(measured.is_wrong(*pair) for pair in pairs):
+            if any(map(measured.is_wrong, measured.references, answers)):
                 faults.append(f"{name} on {link} at stated costs gave other answers than the target's")
     faults += [
         f"{name}, cut {_outage_length(each.lasted_s)}, gave other tokens than the target's"
@@ -238,4 +231,4 @@ def _faults(links: Mapping[str, Mapping[str, Any]], measured: Measured) -> list[
         for each in answers
         if measured.is_wrong(each.reference, each.heard)
     ]
-    return faults + overrun_faults(measured.late_passes)
+    return faults

@@ -17,7 +17,7 @@ from client.link.stream import Access
 from common.address import parse_destination
 from common.drafters.drafter import Drafter
 from common.protocol.errors import OutriderError
-from common.stated_costs import HALF_THE_CORES, STATED
+from common.stated_costs import HALF_THE_CORES
 from netem.experiments.others.completions import CompletionServer, client_of
 from netem.experiments.others.heard import Heard, OtherSystem
 from netem.experiments.others.other_servers import LlamaDraft, generate_command, llama_command, running_server
@@ -56,20 +56,19 @@ class ComparedModels:
 
 @dataclass(frozen=True, slots=True)
 class OutriderSystem:
-    """One client with its drafter. pace: the least time of a drafted level in seconds, 0 for its own. connection: the
-    one that its conversations share, as those of `outrider serve` do."""
+    """One client with its drafter. connection: the one that its conversations share, as those of `outrider serve`
+    do."""
 
     client: Client
     connection: SharedConnection
     drafter: Drafter | None
     system: System
-    pace: float
 
     async def connect(self) -> None:
         """Its connection is kept while the client runs."""
 
     async def ask(self, prompt: Sequence[int], new_tokens: int, heard: Heard) -> None:
-        options: AnswerOptions = self.system.options(new_tokens, self.pace)
+        options: AnswerOptions = self.system.options(new_tokens, level_seconds=0.0)
         converse = self.client.converse(options.policy, self.drafter, options.pace, shared_connection=self.connection)
         async with converse as conversation:
             try:
@@ -92,12 +91,10 @@ class LinkedSystem:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The addresses of servers, without a link: by name those of others, and Outrider's at its own speed. stated: those
-    at the stated costs, one for each of Outrider's systems, whose counters are there once it has ended."""
+    """The addresses of servers, without a link: by name those of others, and Outrider's."""
 
     others: Mapping[str, str]
     outrider: str
-    stated: Mapping[str, Child]
 
 
 @asynccontextmanager
@@ -114,25 +111,21 @@ async def running_servers(models: ComparedModels, most_drafted: int) -> AsyncIte
     }
     async with AsyncExitStack() as stack:
         own = await stack.enter_async_context(running("outriderd", "serve", *ours))
-        stated = {
-            name: await stack.enter_async_context(running("outriderd", "serve", *ours, *STATED.server_arguments))
-            for name in OURS
-        }
         others = {
             name: str(await stack.enter_async_context(running_server(command))) for name, command in commands.items()
         }
-        yield Servers(others, await own.ready(), stated)
+        yield Servers(others, await own.ready())
 
 
 @asynccontextmanager
 async def linked_systems(
-    servers: Servers, profile: str, names: Sequence[str], cache: Path, *, stated: bool = False
+    servers: Servers, profile: str, names: Sequence[str], cache: Path
 ) -> AsyncIterator[dict[str, LinkedSystem]]:
-    """Each system of `names` behind its own link over tun. stated: Outrider's at the stated costs."""
+    """Each system of `names` behind its own link over tun."""
     async with AsyncExitStack() as stack:
         links = {}
         for name in names:
-            server = await servers.stated[name].ready() if stated else servers.others.get(name, servers.outrider)
+            server = servers.others.get(name, servers.outrider)
             proxy = ("proxy", profile, "--to", server, "--backend", "tun")
             links[name] = await stack.enter_async_context(running("outrider-lab", *proxy))
         linked: dict[str, LinkedSystem] = {}
@@ -147,7 +140,6 @@ async def linked_systems(
             choice = DraftChoice(draft, threads=HALF_THE_CORES)
             ours = await stack.enter_async_context(client_for(Access(address), choice, cache, no_bar))
             drafter = None if draft is None else ours.load_drafter()
-            pace = STATED.draft_seconds if stated else 0.0
             shared = await stack.enter_async_context(ours.share_connection())
-            linked[name] = LinkedSystem(OutriderSystem(ours, shared, drafter, system, pace), link)
+            linked[name] = LinkedSystem(OutriderSystem(ours, shared, drafter, system), link)
         yield linked

@@ -221,6 +221,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         _of_speed("frontier", "Tokens per pass against tokens per second, for every policy."),
         _of_speed("sets", "Every kind of prompt, measured and predicted by a discrete-event model."),
         _of_speed("clock", "The virtual clock against real time over tun, with one client and with four."),
+        Experiment(
+            "clock-replayed",
+            "The same at the stated costs themselves, with recorded acceptance in place of the models.",
+            "netem.experiments.capacity.clock_replayed",
+            f"{_PLOTS}.speed:clock",
+            "netem.experiments.experiment:no_models",
+            options=(),
+        ),
         _of_speed("controller", "The controller against the best fixed tree, on every link."),
         _of_speed("draft-choice", "The draft model that `auto` takes against every fixed one, on links and laptops."),
         Experiment(

@@ -84,7 +84,8 @@ RUNS: tuple[KeptRun, ...] = (
         for seed in _FURTHER_SEEDS
     ),
     *map(_timed, ("precision", "engine", "sizes")),
-    *map(_timed, ("clock", "load-timed", "capacity-timed", "streaming", "clients", "overload", "torture", "rolling")),
+    *map(_timed, ("clock", "clock-replayed", "load-timed", "capacity-timed")),
+    *map(_timed, ("streaming", "clients", "overload", "torture", "rolling")),
     *map(_timed, ("replicas", "fleet", "soak")),
     *(_timed(each, APPS) for each in ("apps", "from-wheel")),
     _timed("beside-others", LLAMA_SERVER),

@@ -168,8 +168,10 @@ def answer_in_turn(
     answers: int,
     replicas: int = 1,
     apart_s: float = 0.0,
+    draw: int = 0,
 ) -> float:
-    """As `tokens_in_turn`, of clients that are divided evenly among the replicas."""
+    """As `tokens_in_turn`, of clients that are divided evenly among the replicas. draw: another one, other draws of the
+    link."""
 
     async def main() -> float:
         async with AsyncExitStack() as stack:
@@ -178,7 +180,8 @@ def answer_in_turn(
             ]
 
             def ask_one(client: int, turn: int, answer: int) -> Awaitable[Answer]:
-                return ask_replayed(engines[client % replicas], replay, system, drawn(link, client, turn), answer)
+                profile = drawn(link, client, turn, draw)
+                return ask_replayed(engines[client % replicas], replay, system, profile, answer)
 
             return await tokens_in_turn(ask_one, clients, answers, apart_s)
 

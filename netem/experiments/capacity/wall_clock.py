@@ -62,12 +62,13 @@ async def time_in_turn(
     """As `answer_in_turn`, in real time. Raises OutriderError if an answer breaks off or its drafter fails."""
     async with AsyncExitStack() as stack:
         reconnects = 0
-        served = [await stack.enter_async_context(_serving(replay, system)) for _ in range(replicas)]
+        served = [await stack.enter_async_context(serving_replay(replay, system)) for _ in range(replicas)]
 
         async def ask_one(client: int, turn: int, answer: int) -> Answer:
             nonlocal reconnects
-            engine, access = served[client % replicas]
-            answered = await _ask(engine, access, replay, system, f"{client:08x}{turn:08x}", answer)
+            _, access = served[client % replicas]
+            async with access.connect() as connection, SharedConnection(access, connection) as shared:
+                answered = await ask_over(shared, replay, system, f"{client:08x}{turn:08x}", answer)
             reconnects += answered.stats.reconnects
             return answered
 
@@ -96,7 +97,8 @@ class _Served:
 
 
 @asynccontextmanager
-async def _serving(replay: Replay, system: ReplicaSystem) -> AsyncIterator[tuple[Engine, Access]]:
+async def serving_replay(replay: Replay, system: ReplicaSystem) -> AsyncIterator[tuple[Engine, Access]]:
+    """A server on a free port of this machine until the block ends."""
     target, terms, limits, pace, capacity, factory = replay_server(replay, system)
     engine = Engine(Sessions(terms, limits, capacity, share_prefixes="never"), target, pace, None, factory)
     size = (terms.vocab_size, terms.context, terms.max_nodes, tuple(terms.end_tokens))
@@ -113,20 +115,20 @@ async def _serving(replay: Replay, system: ReplicaSystem) -> AsyncIterator[tuple
         await server.stop(0)
 
 
-async def _ask(
-    engine: Engine, access: Access, replay: Replay, system: ReplicaSystem, session_id: str, number: int
+async def ask_over(
+    shared: SharedConnection, replay: Replay, system: ReplicaSystem, session_id: str, number: int
 ) -> Answer:
-    terms, options = engine.sessions.terms, replay_options(replay, system, number)
+    """Recorded answer `number`. Raises OutriderError where it breaks off or its drafter fails."""
+    _, terms, *_ = replay_server(replay, system)
+    options = replay_options(replay, system, number)
     drafter = ReplayDrafter(replay) if system.policy.drafts else None
     session = ClientSession(session_id, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
     loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None, ends=terms.end_tokens)
-    async with access.connect() as connection, SharedConnection(access, connection) as shared:
-        streams = ConversationStreams(shared, session_id)
-        conversation = Conversation(
-            streams.open(), loop, drafter, "replay", options.pace, options.policy.tree, dial=streams.dial
-        )
-        try:
-            answer = await conversation.answer(replay.prompt(number), options.settings(), ignore_tokens)
-        finally:
-            conversation.close()
-    return whole(answer)
+    streams = ConversationStreams(shared, session_id)
+    conversation = Conversation(
+        streams.open(), loop, drafter, "replay", options.pace, options.policy.tree, dial=streams.dial
+    )
+    try:
+        return whole(await conversation.answer(replay.prompt(number), options.settings(), ignore_tokens))
+    finally:
+        conversation.close()

@@ -15,12 +15,12 @@ from typing import Any
 
 from client.answer import Answer
 from client.demo.comparison import rotations
-from client.stats import combined, per
 from common.counted import counted
 from common.protocol.errors import MisuseError, OutriderError
-from common.stated_costs import OVERRUN_LIMIT, STATED, StatedCosts, overrun_share
+from common.stated_costs import STATED, StatedCosts
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.one_device.compared_drafts import find_model_paths
+from netem.experiments.speed.clock_table import HEADINGS, LATE, ClockComparison, Played, faults_of, played
 from netem.experiments.speed.costs import OVERHEADS, VIRTUAL_COSTS
 from netem.experiments.speed.real import RealSystem, rotated, start_system
 from netem.experiments.speed.runs import CODE, Asker, Run, TimedAnswer, drawn, fault_of
@@ -37,22 +37,6 @@ from netem.links.profiles import find_profile
 from netem.virtual.clock import run_virtually
 from netem.virtual.server import pace_of
 from server.engine import Engine
-
-HEADINGS = (
-    "link",
-    "clients",
-    "costs",
-    "system",
-    "virtual tokens/s",
-    "real tokens/s",
-    "least - most",
-    "virtual / real",
-    "late passes",
-    "late levels",
-)
-
-WITHIN = 0.05
-"""The share of the real speed that the virtual one may be off."""
 
 
 @dataclass(frozen=True)
@@ -96,30 +80,6 @@ FULL = ClockWorkload(
     tokens=96,
 )
 QUICK = ClockWorkload((ClockSetting("4g", 1, 1, (CLOUD_DECODING, EAGER), 1, prompts=1),), tokens=48)
-
-
-@dataclass(frozen=True, slots=True)
-class ClockComparison:
-    """One system's speed in tokens per second: on the virtual clock, and in each repetition in real time.
-
-    late_passes, late_levels: the shares that took longer than their stated cost in real time.
-    """
-
-    setting: ClockSetting
-    system: str
-    virtual: float
-    real: Sequence[float]
-    late_passes: float
-    late_levels: float
-
-    @property
-    def ratio(self) -> float:
-        return self.virtual / fmean(self.real)
-
-    @property
-    def counts(self) -> bool:
-        """Whether the machine kept the stated costs, so that the comparison is meaningful."""
-        return max(self.late_passes, self.late_levels) <= OVERRUN_LIMIT
 
 
 async def measure(request: Request, advance: Advance) -> Report:
@@ -166,19 +126,14 @@ async def _compare_setting(
             for name in order:
                 real[name].append(await running_systems[name].play(prompts, workload.tokens))
     return [
-        _compared(setting, name, virtual[name], real[name], running_systems[name].server.summary())
+        _compared(setting, name, virtual[name], played(real[name], running_systems[name].server.summary()))
         for name in running_systems
     ]
 
 
-def _compared(
-    setting: ClockSetting, name: str, virtual: float, real: Sequence[Sequence[Answer]], counters: dict[str, Any]
-) -> ClockComparison:
-    answers = [answer for repetition in real for answer in repetition]
-    levels = sum(answer.levels for answer in answers) + int(counters["assisted_levels"])
-    late = sum(answer.overrun_levels for answer in answers) + int(counters["overrun_levels"])
-    speeds = [combined([answer.stats for answer in repetition]).tokens_per_second for repetition in real]
-    return ClockComparison(setting, name, virtual, speeds, overrun_share(counters), per(late, levels))
+def _compared(setting: ClockSetting, name: str, virtual: float, real: Played) -> ClockComparison:
+    point = (setting.link, setting.clients, setting.slower, name)
+    return ClockComparison(*point, virtual, real.speeds, real.late_passes, real.late_levels)
 
 
 def play_virtually(
@@ -212,51 +167,25 @@ def play_virtually(
 def make_report(
     compared: Sequence[ClockComparison], workload: ClockWorkload, links: dict[str, dict[str, Any]]
 ) -> Report:
-    off = [each for each in compared if each.counts and abs(each.ratio - 1) > WITHIN]
     return Report(
         title="The virtual clock against real time over tun",
         headings=HEADINGS,
-        rows=[_row(each) for each in compared],
+        rows=[each.row for each in compared],
         remarks=(
             f"Held-out prompts for code, at most {workload.tokens} tokens each, greedy: {_prompts(workload)}; systems "
             "in turn in real time, on the virtual clock as many draws of the link. Speeds are means over repetitions. "
             "No server shares prefixes, so that a prompt costs the same whatever was asked before.",
             f"Costs are times {STATED.in_words}, on the server {STATED.server_level_ms:.2f} ms, with what Python does "
-            f"between two passes or levels; on the virtual clock {OVERHEADS}, whatever the factor. Late: took longer "
-            f"on this machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says nothing.",
+            f"between two passes or levels; on the virtual clock {OVERHEADS}, whatever the factor. {LATE}",
             "Real time: TCP over two TUN devices in two network namespaces, with loss; the links as measured are in "
             "results.json.",
         ),
         results={
             "stated_costs": VIRTUAL_COSTS,
             "links": links,
-            "points": [
-                {
-                    "link": each.setting.link,
-                    "clients": each.setting.clients,
-                    "costs": each.setting.slower,
-                    "system": each.system,
-                    "virtual": each.virtual,
-                    "real": list(each.real),
-                    "ratio": each.ratio,
-                    "late_passes": each.late_passes,
-                    "late_levels": each.late_levels,
-                    "counts": each.counts,
-                }
-                for each in compared
-            ],
+            "points": [each.as_dict() for each in compared],
         },
-        faults=[fault for link in links.values() for fault in link["faults"]]
-        + [
-            f"{each.system} on {each.setting.link} with {counted(each.setting.clients, 'client')} is {each.ratio:.2f} "
-            "times as fast on the virtual clock as in real time"
-            for each in off
-        ]
-        + [
-            f"{name} never kept its costs, so nothing holds it against real time"
-            for name in dict.fromkeys(each.system for each in compared)
-            if not any(each.counts for each in compared if each.system == name)
-        ],
+        faults=[fault for link in links.values() for fault in link["faults"]] + faults_of(compared),
     )
 
 
@@ -271,19 +200,3 @@ def _prompts(workload: ClockWorkload) -> str:
 
 def _of_each_kind(workload: ClockWorkload) -> Collection[ClockSetting]:
     return {(each.slower, each.clients): each for each in workload.settings}.values()
-
-
-def _row(each: ClockComparison) -> list[str]:
-    ratio = f"{each.ratio:.2f}"
-    return [
-        each.setting.link,
-        str(each.setting.clients),
-        f"x{each.setting.slower}",
-        each.system,
-        f"{each.virtual:.1f}",
-        f"{fmean(each.real):.1f}",
-        f"{min(each.real):.1f} - {max(each.real):.1f}",
-        ratio if each.counts else f"({ratio})",
-        f"{each.late_passes:.1%}",
-        f"{each.late_levels:.1%}",
-    ]

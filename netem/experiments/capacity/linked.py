@@ -36,9 +36,9 @@ class ReplayProcess:
         self._told = told
 
     async def counters(self) -> dict[str, Any]:
-        """Of the server's engine, until now."""
+        """Of the server's engine, until now. Raises OutriderError where it has ended."""
         self._told.send(None)
-        return dict(await asyncio.to_thread(self._told.recv))
+        return dict(await _received(self._told))
 
 
 @asynccontextmanager
@@ -50,15 +50,18 @@ async def replay_process(recording: Recording, system: ReplicaSystem) -> AsyncIt
     process.start()
     its.close()
     try:
-        try:
-            address = await asyncio.to_thread(ours.recv)
-        except EOFError as error:
-            raise OutriderError("the process that is to serve recorded answers ended at once") from error
-        yield ReplayProcess(address, ours)
+        yield ReplayProcess(await _received(ours), ours)
     finally:
         ours.close()
         await asyncio.to_thread(process.join, _END_S)
         process.kill()
+
+
+async def _received(told: Connection) -> Any:
+    try:
+        return await asyncio.to_thread(told.recv)
+    except EOFError as error:
+        raise OutriderError("the process that serves recorded answers has ended") from error
 
 
 def _serve(recording: Recording, system: ReplicaSystem, told: Connection) -> None:

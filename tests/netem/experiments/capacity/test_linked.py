@@ -26,6 +26,6 @@ async def test_every_client_has_its_own_recorded_answers_and_their_server_counts
 
 async def test_a_server_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linked, "_serve", print)  # which ends at once
-    with pytest.raises(OutriderError, match="ended at once"):
+    with pytest.raises(OutriderError, match="has ended"):
         async with replay_process(TWO, AUTO):
             pass

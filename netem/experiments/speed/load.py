@@ -45,7 +45,7 @@ class LoadWorkload:
 
 
 FULL = LoadWorkload(
-    rates=(0.5, 1, 2, 4, 8, 16),
+    rates=(0.5, 1, 2, 4, 8, 16, 32),
     seconds=5.0,
     least_arrivals=48,
     clients=(1, 2, 4, 8, 16, 32, 64),

@@ -1,4 +1,4 @@
-"""docs/paper.md: every figure of ours in a table is a link to kept results."""
+"""docs/paper.md: every figure of ours in a table is a link to kept results, all of one target."""
 
 import json
 import re

@@ -141,6 +141,15 @@ def test_the_virtual_clock_against_real_time(readme):
     assert "not valid for the one below 0.95" in readme
 
 
+def test_real_time_at_the_pictures_costs_with_recorded_acceptance(readme):
+    points = results("clock-replayed")["points"]
+    assert {point["costs"] for point in points} == {1}
+    ratios = [point["ratio"] for point in points if point["counts"]]
+    near = [ratio for ratio in ratios if abs(ratio - 1) <= _TOLERANCE]
+    assert f"they kept them in {len(ratios)} of {len(points)} comparisons" in readme
+    assert f"is {min(ratios):.2f} to {max(ratios):.2f} times as fast as real time, and for {len(near)} within 5%" in readme
+
+
 def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
     points = {
         point["link"]: point

@@ -147,7 +147,9 @@ def test_real_time_at_the_pictures_costs_with_recorded_acceptance(readme):
     ratios = [point["ratio"] for point in points if point["counts"]]
     near = [ratio for ratio in ratios if abs(ratio - 1) <= _TOLERANCE]
     assert f"they kept them in {len(ratios)} of {len(points)} comparisons" in readme
-    assert f"is {min(ratios):.2f} to {max(ratios):.2f} times as fast as real time, and for {len(near)} within 5%" in readme
+    assert (
+        f"is {min(ratios):.2f} to {max(ratios):.2f} times as fast as real time, and for {len(near)} within 5%" in readme
+    )
 
 
 def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
@@ -165,6 +167,26 @@ def test_real_time_at_costs_that_two_cores_do_not_keep(readme):
     assert f"real time was {real} tokens/s over 5G, 4G and the satellite where {virtual} are simulated" in readme
     late = [point["late_passes"] for point in chosen]
     assert f"{100 * min(late):.0f} to {max(late):.0%} of all passes were late" in readme
+
+
+def test_other_servers_at_the_pictures_costs_and_at_their_own_speed(readme):
+    links = results("beside-others")["links"]
+
+    def stated(system: str) -> str:
+        speeds = [links[link]["systems"][system]["stated_tokens_per_second"] for link in ("5g", "4g", "satellite")]
+        return "{:.0f}, {:.0f} and {:.0f}".format(*speeds)
+
+    def best(link: str, ours: bool) -> float:
+        systems = {name: each["tokens_per_second"] for name, each in links[link]["systems"].items()}
+        llama = {name for name in systems if name.startswith("llama-server")}
+        others = {"generate", "assisted generation"}
+        return max(systems[name] for name in (systems.keys() - llama - others if ours else llama))
+
+    assert f"Outrider has {stated('auto, moa')} tokens/s over 5G, 4G and the satellite" in readme
+    assert f"assisted generation at the server come to {stated('assisted generation')} and" in readme
+    assert f"with its draft model to {stated('llama-server, draft')}, computed" in readme
+    times = [best(link, ours=False) / best(link, ours=True) for link in ("5g", "4g")]
+    assert f"llama.cpp is {times[0]:.1f} and {times[1]:.1f} times as fast as Outrider's best over 5G and 4G" in readme
 
 
 def test_answers_that_were_cut(readme):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +68,22 @@ def test_nobody_gets_more_nodes_than_it_asks_for() -> None:
     assert schedule(
         [Demand(1, 2, 0), Demand(1, 30, 0)], 512, prices, lambda indices: [[1.0] * 30 for _ in indices]
     ) == [3, 31]
+
+
+@pytest.mark.parametrize("measure", ["tokens", "pairs"])
+@pytest.mark.parametrize(("dearer", "shares"), [(1.05, [6, 6]), (1.051, [1, 1])])
+def test_nodes_are_free_where_the_pass_costs_a_twentieth_more_than_that_of_the_roots_alone(
+    measure: str, dearer: float, shares: list[int]
+) -> None:
+    """What the two roots take is known to the token and to the pair: anything beyond is dearer."""
+    of_roots = {"tokens": 2, "pairs": 100 + 30}[measure]
+
+    def costs(work: PassWorks) -> Any:
+        return np.where(getattr(work, measure) > of_roots, dearer, 1.0)
+
+    prices = PassPrices(costs, lambda work: 0.0, lambda tokens: True)
+    demands = [Demand(1, 5, 0, context=100), Demand(1, 5, 0, context=30)]
+    assert schedule(demands, 512, prices, lambda indices: [[0.001] * 5 for _ in indices]) == shares
 
 
 def test_a_short_prompt_reserves_no_more_than_it_needs() -> None:

@@ -183,6 +183,24 @@ def test_who_comes_back_with_another_question_takes_the_places_of_all_who_wait()
 
 
 @pytest.mark.parametrize("is_leased", [False, True])
+def test_the_lease_of_who_made_room_for_one_that_came_back_begins_then(is_leased: bool) -> None:
+    timed = TimedSessions(max_running=1)
+    known = timed.asks("known", 3, SHORT)
+    timed.go_on(2.0, known)
+    if is_leased:
+        timed.leaves(known)
+    waiting = timed.asks("waiting", 3, ROUNDS)
+    timed.go_on(1.0, waiting)
+    known.session.extend(known.session.tree.frontier, [7, 8], SHORT)
+    known.session.lost()
+    assert timed.comes_back(known).failed is None
+    assert waiting.ended
+    for seconds, away in ((0.0, 1), (59.9, 1), (60.0, 0)):
+        timed.sessions.plan(timed.now + seconds)
+        assert timed.sessions.away == away
+
+
+@pytest.mark.parametrize("is_leased", [False, True])
 def test_who_comes_back_with_a_request_that_cannot_be_met_takes_no_place_from_another(is_leased: bool) -> None:
     timed = TimedSessions(max_running=1)
     known = timed.asks("known", 3, SHORT)

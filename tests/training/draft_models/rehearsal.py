@@ -38,6 +38,13 @@ def random_batch(target: FrozenTarget, rows: int = 3, columns: int = 24, seed: i
     return Batch(ids, learn, lengths)
 
 
+def learning_only(batch: Batch, first: int, count: int = 1) -> Batch:
+    """The same text, of which so many positions of the first row are learned."""
+    learn = torch.zeros_like(batch.learn)
+    learn[0, first : first + count] = True
+    return Batch(batch.ids, learn, batch.lengths)
+
+
 def lose(recipe: Recipe, target: FrozenTarget, batch: Batch, moment: Moment | None = None, seed: int = 0) -> LossParts:
     torch.manual_seed(seed)
     return recipe.loss(batch, features(target, batch, recipe.needs), moment or Moment(0, 1))

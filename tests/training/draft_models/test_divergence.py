@@ -1,5 +1,7 @@
 """training.draft_models.divergence: parts of the places are computed one after another, and add up to all of them."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -17,6 +19,16 @@ def given(*shape: int) -> tuple[nn.Linear, torch.Tensor, torch.Tensor, torch.Ten
     head = nn.Linear(WIDTH, TOKENS).requires_grad_(False)
     read = torch.randn(*shape, WIDTH, requires_grad=True)
     return head, read, 3 * torch.randn(LEARNED, TOKENS), torch.randint(0, LEARNED, shape[-1:])
+
+
+def test_it_is_how_much_longer_a_text_of_the_targets_gets_by_the_drafts_distribution():
+    """By hand, in nats, of a vocabulary of two; the draft's is even, then the target's own."""
+    logits = torch.tensor([[math.log(3.0), 0.0], [0.0, math.log(4.0)]])
+    read = torch.tensor([[[5.0, 5.0], [1.0, 1.0], [2.0, 2.0 + math.log(4.0)]]])
+    found = divergences(nn.Identity(), read, logits, torch.tensor([0, 1, 1]))
+    of_three_quarters = 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5)
+    of_four_fifths = 0.8 * math.log(0.8 / 0.5) + 0.2 * math.log(0.2 / 0.5)
+    torch.testing.assert_close(found, torch.tensor([[of_three_quarters, of_four_fifths, 0.0]]))
 
 
 @pytest.mark.parametrize("positions", [1, 4, 23, 100])

@@ -14,8 +14,8 @@ from tests.training.draft_models.bounded import (
     target_of_many_tokens,
 )
 from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
-from training.draft_models import blocks, divergence, lags
-from training.draft_models.recipes import block
+from training.draft_models import blocks, decoder_recipe, divergence, lags
+from training.draft_models.recipes import block, tandem
 from training.draft_models.recipes.block import build
 
 LENGTH = 4
@@ -37,7 +37,7 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
         monkeypatch.setattr(block, name, lambda *given, name=name, real=real: seen.setdefault(name, real(*given)))
     parts = lose(recipe, target, batch)
     received, drawn = seen["draw_received"], seen["draw_blocks"]
-    draft, trunk, found, weights = recipe.draft, recipe.draft.trunk, [], []
+    draft, trunk, found, alone, weights = recipe.draft, recipe.draft.trunk, [], [], []
     with torch.no_grad():
         for row, column in zip(drawn.rows.tolist(), drawn.columns.tolist(), strict=True):
             tapped, logits = _tapped(target, batch.ids[row : row + 1], trunk.config.taps)
@@ -60,16 +60,40 @@ def test_the_divergence_is_that_of_each_place_behind_the_samples_own_tokens(targ
                     path = draft.next_path(
                         path, target.embedding(batch.ids[row, column + offset : column + offset + 1])
                     )
-                out = draft.corrected(hidden[offset : offset + 1], path) if offset else hidden[:1]
-                given = log_softmax(target.head(trunk.norm(out)), -1)
+                own = hidden[offset : offset + 1]
                 wanted = log_softmax(logits[0, column + offset : column + offset + 1], -1)
-                found.append(kl_div(given, wanted, reduction="sum", log_target=True))
+                for each, out in ((found, draft.corrected(own, path) if offset else own), (alone, own)):
+                    given = log_softmax(target.head(trunk.norm(out)), -1)
+                    each.append(kl_div(given, wanted, reduction="sum", log_target=True))
                 weights.append(2.718281828 ** (-offset / 7))
     weights = torch.tensor(weights)
     assert len(found) == len(drawn.block) > LENGTH
-    assert float(parts.metrics["kl"]) == pytest.approx(
-        float((torch.stack(found) * weights).sum() / weights.sum()), rel=1e-4
-    )
+    for name, each in (("kl", found), ("kl alone", alone)):
+        expected = float((torch.stack(each) * weights).sum() / weights.sum())
+        assert float(parts.metrics[name]) == pytest.approx(expected, rel=1e-4)
+    assert float(parts.metrics["kl"]) != pytest.approx(float(parts.metrics["kl alone"]), rel=1e-2)
+
+
+def test_levels_are_learned_as_tandem_learns_them(target, monkeypatch):
+    recipe, batch = build(target, length=LENGTH, size=2.0), random_batch(target)
+    alike = tandem.build(target, size=2.0)
+    alike.draft.load_state_dict(recipe.draft.trunk.state_dict())
+    alike.fuse.load_state_dict(recipe.fuse.state_dict())
+    received = lags.draw_received(batch, lags.LagSettings(missing=0.5, alone=0.5))
+    for module in (block, decoder_recipe):
+        monkeypatch.setattr(module, "draw_received", lambda *_: received)
+    levels, theirs = lose(recipe, target, batch).metrics["kl next"], lose(alike, target, batch).total
+    assert float(levels) == pytest.approx(float(theirs.detach()), rel=1e-5)
+
+
+@pytest.mark.parametrize("uncorrected", [False, True])
+def test_levels_count_as_much_as_blocks_and_the_correction_comes_first(target, uncorrected):
+    recipe, batch = build(target, length=LENGTH, size=2.0, uncorrected=uncorrected), random_batch(target)
+    torch.nn.init.normal_(recipe.draft.correct.weight, std=0.3)
+    parts = lose(recipe, target, batch)
+    levels, corrected, alone = (float(parts.metrics[name]) for name in ("kl next", "kl", "kl alone"))
+    expected = levels + (alone if uncorrected else corrected + 0.3 * alone)
+    assert float(parts.total.detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def _tapped(target, ids, taps):

@@ -48,7 +48,7 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
     received, drawn = seen["draw_received"], seen["draw_blocks"]
     known = features(target, batch, recipe.needs)
     states = recipe.fuse(tapped(target, known, recipe.draft.config.taps))
-    found, weights = [], []
+    found, firsts, weights = [], [], []
     for row, column in zip(drawn.rows.tolist(), drawn.columns.tolist(), strict=True):
         network = DflashNetwork(recipe.draft, recipe._tail, head_of(recipe._tail), 64)
         for position in range(int(received.newest[row, column]) + 1):
@@ -63,10 +63,12 @@ def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, mo
                 break
             found.append(kl_div(given[offset], wanted[column + offset], reduction="sum", log_target=True))
             weights.append(2.718281828 ** (-offset / 7))
+            firsts += [] if offset else found[-1:]
     weights = torch.tensor(weights)
     assert len(found) == len(drawn.block)
     expected = float((torch.stack(found) * weights).sum() / weights.sum())
-    assert float(parts.metrics["kl"]) == pytest.approx(expected, rel=5e-3)
+    assert float(parts.metrics["kl"]) == float(parts.total) == pytest.approx(expected, rel=5e-3)
+    assert float(parts.metrics["kl next"]) == pytest.approx(float(torch.stack(firsts).mean()), rel=5e-3)
 
 
 def test_losses_and_gradients_are_those_of_all_positions_at_once(target, monkeypatch):

@@ -10,7 +10,15 @@ from common.draft_models.layers import masked_attention
 from common.models.errors import CheckpointError
 from common.protocol.errors import MisuseError
 from tests.families import FAMILIES
-from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import (
+    PROMPTS,
+    learning_only,
+    lose,
+    measure,
+    random_batch,
+    random_target,
+    train,
+)
 from training.draft_models.recipe import Batch
 from training.draft_models.recipes.eagle import build
 
@@ -22,8 +30,9 @@ def target(tmp_path_factory):
 
 @torch.no_grad()
 def expected_parts(recipe, target, batch):
-    """Smooth-L1 and soft cross-entropy without noise, row by row and place by place, as the paper has them."""
-    features, soft = [], []
+    """Smooth-L1, soft and hard cross-entropy without noise, row by row and place by place, as the paper has them; and
+    how often draft and target have the same likeliest token."""
+    features, soft, hard, agreed = [], [], [], []
     for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
         hidden = target.model.model(ids[None, :length]).last_hidden_state
         embedded = target.embedding(ids[None, 1:length])
@@ -34,16 +43,23 @@ def expected_parts(recipe, target, batch):
             if learn[index]:
                 given, wanted = predicted[index - 1], hidden[0, index]
                 features.append(smooth_l1_loss(given, wanted))
-                soft.append(-(softmax(target.head(wanted), -1) * log_softmax(target.head(given), -1)).sum())
-    return torch.stack(features).mean(), torch.stack(soft).mean()
+                likely, logps = softmax(target.head(wanted), -1), log_softmax(target.head(given), -1)
+                soft.append(-(likely * logps).sum())
+                hard.append(-logps[ids[index + 1]])
+                agreed.append((likely.argmax() == logps.argmax()).float())
+    return [torch.stack(each).mean() for each in (features, soft, hard, agreed)]
 
 
-def test_the_losses_are_those_published(target):
+@pytest.mark.parametrize("of_one_position", [False, True])
+def test_the_losses_are_those_published(target, of_one_position):
     recipe, batch = build(target, noise=0.0), random_batch(target)
+    if of_one_position:
+        batch = learning_only(batch, 6)
     parts = lose(recipe, target, batch)
-    feature, soft = expected_parts(recipe, target, batch)
+    feature, soft, hard, _ = expected_parts(recipe, target, batch)
     torch.testing.assert_close(parts.metrics["smooth_l1"], feature, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(parts.metrics["soft"], soft, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(parts.metrics["hard"], hard, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(parts.total.detach(), feature + 0.1 * soft, rtol=1e-4, atol=1e-5)
 
 
@@ -88,6 +104,9 @@ def test_it_learns_and_what_is_saved_is_what_was_measured(tmp_path, family):
     before = measure(recipe, target, PROMPTS, 12).accept_length
     losses = train(recipe, target, batch, 60, 1e-2)
     assert losses[-1] < 0.5 * losses[0]
+    agreement = lose(recipe, target, batch).metrics["agreement"]
+    torch.testing.assert_close(agreement, expected_parts(recipe, target, batch)[-1])
+    assert agreement > 0
     own = [row[:6].tolist() for row in batch.ids]
     assert measure(recipe, target, own, 12).accept_length > 1.5 * before
     recipe.save(tmp_path / "draft")

@@ -10,10 +10,18 @@ from common.draft_models.eagle3 import TAPS, load_eagle3, load_fuse, read_facts,
 from common.draft_models.layers import masked_attention
 from common.protocol.errors import MisuseError
 from tests.families import FAMILIES
-from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import (
+    PROMPTS,
+    learning_only,
+    lose,
+    measure,
+    random_batch,
+    random_target,
+    train,
+)
 from training.draft_models.features import features
 from training.draft_models.recipe import Batch, Moment
-from training.draft_models.recipes.eagle3 import STEP_DECAY, build, learned_taps, steps_at
+from training.draft_models.recipes.eagle3 import build, learned_taps, steps_at
 
 END = Moment(9, 10)
 """When all steps run."""
@@ -25,9 +33,10 @@ def target(tmp_path_factory):
 
 
 @torch.no_grad()
-def expected_step(recipe, target, ids, learn, step, weight):
-    """The loss of one step, place by place: a chain of rows, the last `step` of them on the draft's own output, which
-    is to be near the state in whose place it stands."""
+def expected_step(recipe, target, ids, learn, step):
+    """Of one step, place by place: a chain of rows, the last `step` of them on the draft's own output, the
+    cross-entropy with the target's distribution, the distance to the state in whose place that output stands, and
+    whether the likeliest token is the target's."""
     left = []
     hook = target.model.model.norm.register_forward_pre_hook(lambda _, entered: left.append(entered[0]))
     out = target.model.model(ids[None], output_hidden_states=True)
@@ -35,7 +44,7 @@ def expected_step(recipe, target, ids, learn, step, weight):
     states = (*out.hidden_states[:-1], *left)
     fused = recipe.fuse(torch.cat([states[tap][0] for tap in recipe.taps], -1))
     embedded = target.embedding(ids)
-    losses = []
+    found = []
     for index in range(1 + step, len(ids)):
         if not learn[index]:
             continue
@@ -46,26 +55,39 @@ def expected_step(recipe, target, ids, learn, step, weight):
             own = recipe.draft(entered, torch.arange(length)[None], masked_attention(causal))[0, -1:]
             features = torch.cat([features, own])
         given = log_softmax(recipe.draft.logits(own[0], target.head), -1)
-        soft = -(softmax(target.head(out.last_hidden_state[0, index]), -1) * given).sum()
-        losses.append(soft + weight * smooth_l1_loss(own[0], fused[index]))
-    return losses
+        likely = softmax(target.head(out.last_hidden_state[0, index]), -1)
+        soft, agreed = -(likely * given).sum(), (likely.argmax() == given.argmax()).float()
+        found.append(torch.stack([soft, smooth_l1_loss(own[0], fused[index]), agreed]))
+    return found
 
 
-@pytest.mark.parametrize(("steps", "weight"), [(1, 1.0), (4, 0.0), (4, 3.0)])
-def test_the_loss_is_that_of_chains_on_its_own_output(target, steps, weight):
+@pytest.mark.parametrize(
+    ("steps", "weight", "of_one_position"), [(1, 1.0, False), (4, 0.0, False), (4, 3.0, False), (4, 3.0, True)]
+)
+def test_the_loss_is_that_of_chains_on_its_own_output(target, steps, weight, of_one_position):
     recipe, batch = build(target, feedback_steps=steps, feature_weight=weight), random_batch(target)
-    total = 0.0
-    for step in range(steps):
-        losses = [
-            loss
-            for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True)
-            for loss in expected_step(recipe, target, ids[:length], learn, step, weight)
+    if of_one_position:
+        batch = learning_only(batch, 6)
+    means = torch.stack(
+        [
+            torch.stack(
+                [
+                    found
+                    for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True)
+                    for found in expected_step(recipe, target, ids[:length], learn, step)
+                ]
+            ).mean(0)
+            for step in range(steps)
         ]
-        total += STEP_DECAY**step * torch.stack(losses).mean()
-    parts = lose(recipe, target, batch, END)
-    torch.testing.assert_close(
-        parts.total.detach(), total / sum(STEP_DECAY**step for step in range(steps)), rtol=1e-4, atol=1e-5
     )
+    soft, distance, agreed = means.unbind(1)
+    weights = 0.8 ** torch.arange(steps)
+    total = ((soft + weight * distance) * weights).sum() / weights.sum()
+    parts = lose(recipe, target, batch, END)
+    torch.testing.assert_close(parts.total.detach(), total, rtol=1e-4, atol=1e-5)
+    agreements = {f"agreement {step + 1}": each for step, each in enumerate(agreed)}
+    expected = {"soft": soft[0], "smooth_l1": distance[0], **agreements}
+    torch.testing.assert_close(dict(parts.metrics), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_steps_grow_while_it_trains(target):

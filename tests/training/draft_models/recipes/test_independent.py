@@ -27,13 +27,26 @@ def target(tmp_path_factory):
 
 def test_the_loss_is_the_divergence_from_the_target_and_a_little_of_the_tokens(target):
     recipe, batch = build(target, token_weight=0.25), random_batch(target)
-    total, expected = lose(recipe, target, batch).total.detach(), []
+    parts, divergences, of_tokens = lose(recipe, target, batch), [], []
     with torch.no_grad():
         given = recipe.module(batch.ids).logits[batch.learn].log_softmax(-1)
         wanted = target.model(batch.ids).logits[batch.learn].log_softmax(-1)
     for own, theirs, token in zip(given, wanted, batch.targets, strict=True):
-        expected.append((theirs.exp() * (theirs - own)).sum() - 0.25 * own[token])
-    torch.testing.assert_close(total, torch.stack(expected).mean(), rtol=1e-4, atol=1e-4)
+        divergences.append((theirs.exp() * (theirs - own)).sum())
+        of_tokens.append(-own[token])
+    divergence, tokens = (torch.stack(each).mean() for each in (divergences, of_tokens))
+    torch.testing.assert_close(parts.total.detach(), divergence + 0.25 * tokens, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(parts.metrics["kl"], divergence, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(parts.metrics["tokens"], tokens, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def expected_agreement(recipe, target, batch):
+    """How often draft and target have the same likeliest token, of learned positions."""
+    given, wanted = (
+        model(batch.ids).logits[batch.learn].argmax(-1).tolist() for model in (recipe.module, target.model)
+    )
+    return sum(own == theirs for own, theirs in zip(given, wanted, strict=True)) / len(wanted)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -44,6 +57,9 @@ def test_it_learns_and_is_saved_as_an_ordinary_checkpoint(tmp_path, family):
     before = measure(recipe, target, own, 12).accept_length
     losses = train(recipe, target, batch, 100, 1e-2)
     assert losses[-1] < 0.5 * losses[0]
+    agreement = float(lose(recipe, target, batch).metrics["agreement"])
+    assert agreement == pytest.approx(expected_agreement(recipe, target, batch))
+    assert agreement > 0
     assert measure(recipe, target, own, 12).accept_length > 1.5 * before
     lose(recipe, target, batch).total.backward()  # measuring has not taken the model away
     recipe.save(tmp_path / "draft")

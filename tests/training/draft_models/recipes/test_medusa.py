@@ -10,7 +10,15 @@ from common.models.fingerprint import fingerprint
 from common.protocol.errors import MisuseError
 from common.rounds import RoundsAnswer
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
-from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import (
+    PROMPTS,
+    learning_only,
+    lose,
+    measure,
+    random_batch,
+    random_target,
+    train,
+)
 from training.draft_models.features import load_target
 from training.draft_models.recipe import Batch, Moment
 from training.draft_models.recipes import medusa
@@ -22,25 +30,32 @@ def target(tmp_path_factory):
     return random_target(tmp_path_factory.mktemp("medusa"))
 
 
-@torch.no_grad()
 def expected_loss(recipe, target, batch):
     """Cross-entropies of heads k = 1, 2, ... with weights 0.8^k, place by place."""
-    total = 0.0
+    return sum(0.8 ** (index + 1) * loss for index, (loss, _) in enumerate(expected_heads(recipe, target, batch)))
+
+
+@torch.no_grad()
+def expected_heads(recipe, target, batch):
+    """Of each head the cross-entropy with the tokens that it stands for, and how often its likeliest is right."""
     for index in range(recipe.draft.config.heads):
-        losses = []
+        losses, right = [], []
         for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
             hidden = target.model.model(ids[None, :length]).last_hidden_state[0]
             for position in range(length - index - 2):
                 if learn[position] and learn[position + index + 1]:
                     logits = recipe.draft.logits(index, hidden[position], target.head)
                     losses.append(cross_entropy(logits, ids[position + index + 2]))
-        total += 0.8 ** (index + 1) * torch.stack(losses).mean()
-    return total
+                    right.append((logits.argmax() == ids[position + index + 2]).float())
+        yield torch.stack(losses).mean(), torch.stack(right).mean()
 
 
 @pytest.mark.parametrize("shared_head", [False, True])
-def test_each_head_learns_the_token_it_stands_for(target, shared_head):
+@pytest.mark.parametrize("few", [False, True])
+def test_each_head_learns_the_token_it_stands_for(target, shared_head, few):
     recipe, batch = build(target, shared_head=shared_head), random_batch(target)
+    if few:
+        batch = learning_only(batch, 6, count=5)  # of which the last head has one
     for parameter in recipe.draft.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     torch.testing.assert_close(
@@ -63,6 +78,10 @@ def test_it_learns_and_its_tree_is_calibrated(tmp_path, target, shared_head):
     before = measure(recipe, target, own, 12).accept_length
     losses = train(recipe, target, batch, 80, 1e-2)
     assert losses[-1] < 0.5 * losses[0]
+    metrics = lose(recipe, target, batch).metrics
+    for index, (_, right) in enumerate(expected_heads(recipe, target, batch)):
+        torch.testing.assert_close(metrics[f"head {index + 1}"], right)
+        assert right > 0
     weights = {name: tensor.clone() for name, tensor in recipe.draft.state_dict().items()}
     found = measure(recipe, target, own, 12)
     assert found.accept_length > 1.5 * before
@@ -114,6 +133,8 @@ def test_medusa_2_first_leaves_the_target_alone_and_then_trains_it(tmp_path, tar
         own = cross_entropy(target.model(batch.ids).logits[batch.learn], batch.targets)
     expected = own + 0.2 * expected_loss(recipe, target, batch)
     torch.testing.assert_close(later.total.detach(), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(later.metrics["target"], own, rtol=1e-4, atol=1e-4)
+    assert set(later.metrics) == {*first.metrics, "target"}
 
     train(recipe, target, batch, 20, 1e-2)
     measure(recipe, target, PROMPTS, 6)

@@ -60,16 +60,52 @@ def test_the_targets_last_layers_see_what_was_received_of_its_own_and_elsewhere_
     target, monkeypatch, published
 ):
     recipe, batch = build(target, layers=(2,), size=2.0, published=published), random_batch(target)
-    drawn, seen = [], []
+    drawn, predicted, seen = [], [], []
     monkeypatch.setattr(moa, "draw_received", lambda *given: drawn.append(lags.draw_received(*given)) or drawn[-1])
-    monkeypatch.setattr(moa, "through_tail", lambda tail, hidden, sources: seen.append(sources) or hidden)
+    predict = recipe._predict
+    monkeypatch.setattr(recipe, "_predict", lambda *given: predicted.append(predict(*given)) or predicted[-1])
+    monkeypatch.setattr(moa, "through_tail", lambda tail, *given: seen.append(given) or given[0])
     lose(recipe, target, batch)
-    (received,), (sources,) = drawn, seen
+    (received,), (predictions,), ((entered, sources),) = drawn, predicted, seen
     known = torch.zeros_like(received.seen) if published else received.seen
     assert received.seen.any()
     assert torch.equal(sources.sees_known, known)
     assert torch.equal(sources.sees_predicted, torch.ones_like(known[:1]).tril() & ~known)
-    assert torch.equal(sources.known, features(target, batch, recipe.needs).key_values[-2:])
+    given = features(target, batch, recipe.needs)
+    assert torch.equal(sources.known, given.key_values[-2:])
+    # At the published sync points the target's own hidden states stand in.
+    stand_in = received.sync[..., None] & torch.tensor(published)
+    assert torch.equal(entered, torch.where(stand_in, given.hidden[2], predictions))
+
+
+@pytest.mark.parametrize(
+    ("published", "share", "draw", "sees_all"),
+    [
+        (True, 0.0, 0.0, False),
+        (True, 0.25, 0.5, False),
+        (True, 0.25, 0.49, True),
+        (True, 0.5, 0.99, True),
+        (False, 0.0, 0.99, True),
+    ],
+)
+def test_as_published_self_attention_sees_all_text_ever_more_often_until_half_of_the_run_is_done(
+    target, monkeypatch, published, share, draw, sees_all
+):
+    """Until then it sees, so much less often, only what the state does not cover."""
+    recipe, batch = build(target, layers=(0,), size=2.0, published=published), random_batch(target)
+    given, received, seen = features(target, batch, recipe.needs), lags.draw_received(batch, lags.PUBLISHED), []
+    monkeypatch.setattr(moa, "draw_received", lambda *_: received)
+    predict = recipe._predict
+    monkeypatch.setattr(recipe, "_predict", lambda *given: seen.append(given[3]) or predict(*given))
+    monkeypatch.setattr(torch, "rand", lambda size: torch.tensor(draw))
+    recipe.loss(batch, given, Moment(round(100 * share), 100))
+    assert torch.equal(seen[0], lags.causal(batch.ids) if sees_all else received.since_sync)
+
+
+def test_a_distance_is_squared_up_to_one_and_then_linear_and_of_learned_positions_alone():
+    predicted, wanted = torch.tensor([[[0.5, 3.0], [9.0, 9.0], [1.0, -1.0]]]), torch.zeros(1, 3, 2)
+    found = moa._distance(predicted, wanted, torch.tensor([[True, False, True]]))
+    assert float(found) == pytest.approx((0.5**2 / 2 + (3.0 - 0.5) + 0.5 + 0.5) / 4)
 
 
 @pytest.mark.parametrize(("published", "of_divergence", "of_distance"), [(False, 1.0, 0.1), (True, 0.1, 1.0)])

@@ -9,7 +9,7 @@ from common.draft_models.clover import load_clover
 from common.draft_models.hydra import load_hydra
 from common.draft_models.layers import masked_attention
 from common.protocol.errors import MisuseError
-from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import learning_only, lose, measure, random_batch, random_target, train
 from training.draft_models.path_heads import PathHeadsTraining
 from training.draft_models.recipe import Batch
 from training.draft_models.recipes import clover, hydra
@@ -35,13 +35,18 @@ def named(request):
     return request.param, lambda target: build(target, **options), load
 
 
-@torch.no_grad()
 def expected_loss(recipe, target, batch, distilled):
-    """Weighted by 0.8^k, each head's mean over its places of the cross-entropy with the token, or with what the target
-    itself says there; row by row and place by place."""
-    total = 0.0
+    """Those of heads k = 1, 2, ... with weights 0.8^k."""
+    heads = expected_heads(recipe, target, batch, distilled)
+    return sum(0.8 ** (head + 1) * loss for head, (loss, _) in enumerate(heads))
+
+
+@torch.no_grad()
+def expected_heads(recipe, target, batch, distilled):
+    """Of each head the mean over its places of the cross-entropy with the token, or with what the target itself says
+    there, row by row and place by place; and how often its likeliest token is the one that came."""
     for head in range(recipe.draft.config.heads):
-        losses = []
+        losses, right = [], []
         for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
             hidden = target.model.model(ids[None, :length]).last_hidden_state
             base = hidden
@@ -56,13 +61,16 @@ def expected_loss(recipe, target, batch, distilled):
                     likely = softmax(target.head(hidden[0, index + head + 1]), -1)
                     soft = -(likely * log_softmax(logits, -1)).sum()
                     losses.append(soft if distilled else cross_entropy(logits, ids[index + head + 2]))
-        total += 0.8 ** (head + 1) * torch.stack(losses).mean()
-    return total
+                    right.append((logits.argmax() == ids[index + head + 2]).float())
+        yield torch.stack(losses).mean(), torch.stack(right).mean()
 
 
-def test_each_head_learns_what_it_stands_for_behind_the_true_path(target, named):
+@pytest.mark.parametrize("few", [False, True])
+def test_each_head_learns_what_it_stands_for_behind_the_true_path(target, named, few):
     name, build, _ = named
     recipe, batch = build(target), random_batch(target)
+    if few:
+        batch = learning_only(batch, 6, count=recipe.draft.config.heads + 1)  # of which the last head has one
     torch.manual_seed(1)
     for parameter in recipe.draft.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -78,6 +86,10 @@ def test_it_learns_drafts_and_saves_what_it_is(tmp_path, target, named):
     losses = train(recipe, target, batch, 40, 1e-2 if recipe.draft.prefix is None else 5e-3)
     # A distribution's cross-entropy with itself is no less than its entropy, which is most of a random target's loss.
     assert losses[-1] < losses[0] * (0.9 if name in DISTILLED else 0.7)
+    metrics = lose(recipe, target, batch).metrics
+    for head, (_, right) in enumerate(expected_heads(recipe, target, batch, name in DISTILLED)):
+        torch.testing.assert_close(metrics[f"head {head + 1}"], right)
+        assert right > 0
     assert measure(recipe, target, own, 12).accept_length > 1.3 * before
     recipe.save(tmp_path)
     for key, tensor in load(tmp_path).state_dict().items():

@@ -68,8 +68,12 @@ def test_weights_are_options(target):
     parts = lose(build(target, feature_weight=0.5, soft_weight=0.25, hard_weight=2.0), target, batch)
     expected = 0.5 * parts.metrics["smooth_l1"] + 0.25 * parts.metrics["soft"] + 2 * parts.metrics["hard"]
     torch.testing.assert_close(parts.total.detach(), expected)
-    with pytest.raises(MisuseError, match="weights"):
-        build(target, feature_weight=0, soft_weight=0)
+    for options in (
+        {"feature_weight": 0, "soft_weight": 0},
+        *({name: -0.1} for name in ("feature_weight", "soft_weight", "hard_weight", "noise")),
+    ):
+        with pytest.raises(MisuseError, match="weights"):
+            build(target, **options)
 
 
 def test_noise_is_uniform_and_narrower_in_longer_samples(target):

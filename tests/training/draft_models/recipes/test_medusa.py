@@ -111,6 +111,8 @@ def test_each_prompt_is_answered_with_a_tree_that_was_chosen_from_others(target,
     prompts = [[10], [20], [10], [20], [10]]
     measure(recipe, target, prompts, 8)
     assert asked[2:] == [(prompts[::2], 20.0), (prompts[1::2], 10.0)]
+    # What is saved is of all prompts: three of five begin with 10.
+    assert recipe.accuracies.table() == ((pytest.approx(0.6 * 10.0 + 0.4 * 20.0),) * 10,) * 4
     measure(recipe, target, prompts[:1], 8)
     assert asked[-1] == (prompts[:1], assumed_accuracies(4)[0][0])
 

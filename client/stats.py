@@ -57,7 +57,7 @@ def combined(answers: Sequence[Stats]) -> Stats:
         passes=passes,
         bytes_up=sum(stats.bytes_up for stats in answers),
         bytes_down=sum(stats.bytes_down for stats in answers),
-        rtt_ms=median(stats.rtt_ms for stats in answers),
+        rtt_ms=median([stats.rtt_ms for stats in answers if stats.rtt_ms] or [0.0]),
         provisional_tokens=sum(stats.provisional_tokens for stats in answers),
         retracted_tokens=sum(stats.retracted_tokens for stats in answers),
         reconnects=sum(stats.reconnects for stats in answers),

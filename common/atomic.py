@@ -58,10 +58,11 @@ def removed_unless_whole(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # what cannot be removed stays, and the fault is told
-            for each in folder.iterdir():
+        for each in folder.glob("*"):
+            with suppress(OSError):  # it stays, and the fault is told
                 _remove(each)
-            if not was_there:
+        if not was_there:
+            with suppress(OSError):
                 folder.rmdir()
         raise
 

@@ -13,9 +13,8 @@ from typing import Protocol, TypeVar
 Result = TypeVar("Result")
 
 WAKE_S = 0.0001
-"""So much later than its stated cost a paced computation ends: a thread that sleeps wakes late, and the next one begins
-then. Measured on two quiet cores (docs/log.md). So six levels of 5 ms never fit a pass of 30 ms, which in real time
-they do by chance."""
+"""The most by which a thread that sleeps to the end of a stated cost, and wakes late, delays the next computation.
+Measured on two quiet cores (docs/log.md); on the virtual clock each computation ends so much late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _ROWS: list[tuple[str, Callable[[Stats], str]]] = [
     ("up", lambda of: _kilobytes(of.bytes_up)),
     ("down", lambda of: _kilobytes(of.bytes_down)),
     ("of it draft state", lambda of: _kilobytes(sum(of.state_bytes.values()))),
-    ("round trip", lambda of: f"{of.rtt_ms:.0f} ms"),
+    ("round trip", lambda of: f"{of.rtt_ms:.0f} ms" if of.rtt_ms else "none"),
     ("provisional", lambda of: str(of.provisional_tokens)),
     ("retracted", lambda of: str(of.retracted_tokens)),
     ("reconnects", lambda of: str(of.reconnects)),

@@ -162,10 +162,11 @@ class AnswerView:
 def stats_line(stats: Stats, seed: int | None) -> str:
     """An answer's stats in one line for a person, with the seed of what was drawn."""
     drawn = "" if seed is None else f", seed {seed}"
+    round_trip = f"round trip {stats.rtt_ms:.0f} ms, " if stats.rtt_ms else ""
     return (
         f"{counted(stats.tokens, 'token')} in {stats.seconds:.1f} s, {stats.tokens_per_second:.1f} tokens/s, "
         f"first after {stats.ttft_seconds * 1000:.0f} ms, accept length {stats.accept_length:.2f}, "
-        f"round trip {stats.rtt_ms:.0f} ms, {stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
+        f"{round_trip}{stats.bytes_up / 1000:.1f} kB up, {stats.bytes_down / 1000:.1f} kB down, "
         f"draft {stats.draft}, rule {stats.rule}{drawn}"
     )
 

@@ -37,6 +37,8 @@ def test_rates_of_several_answers_are_sums_over_sums_and_delays_medians():
         state_bytes={"lsa": 1},
     )
     third = replace(ONE, tokens=0, seconds=0.0, passes=0, ttft_seconds=0.2, rtt_ms=41.0)
+    unmeasured = replace(ONE, rtt_ms=0.0)
+    assert [combined([unmeasured, each]).rtt_ms for each in (third, unmeasured)] == [41.0, 0.0]
     assert combined([one, other, third]) == replace(
         ONE,
         tokens=60,

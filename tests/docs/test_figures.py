@@ -184,7 +184,8 @@ def test_other_servers_at_the_pictures_costs_and_at_their_own_speed(readme):
         others = {"generate", "assisted generation"}
         return max(systems[name] for name in (systems.keys() - llama - others if ours else llama))
 
-    without = f"({stated('eager, moa')} where its server does not draft)"
+    independent = stated("eager, independent")
+    without = f"({stated('eager, moa')} where its server does not draft, and with `independent` then {independent})"
     assert f"Outrider has {stated('auto, moa')} tokens/s over 5G, 4G and the satellite {without}" in readme
     assert f"assisted generation at the server come to {stated('assisted generation')} and" in readme
     assert f"with its draft model to {stated('llama-server, draft')}, computed" in readme

@@ -5,10 +5,11 @@ levels look up what is stated of them and wait, so that protocol, drafting loops
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from client.answer import Answer
 from client.demo.comparison import rotations
@@ -67,19 +68,28 @@ async def compare(
     }
     async with AsyncExitStack() as stack:
         linked: dict[str, LinkedClients] = {}
+        begun: dict[str, Mapping[str, Any]] = {}
         for system in SYSTEMS:
             opened = linked_clients(recording, system, link, clients, backend)
             linked[system.name] = await stack.enter_async_context(opened)
             await linked[system.name].play(1)  # unmeasured, so that nobody pays for a connection
+            begun[system.name] = await linked[system.name].server.counters()
         answers: dict[str, list[list[Answer]]] = {name: [] for name in linked}
         for order in rotations(tuple(linked), workload.repetitions):
             for name in order:
                 answers[name].append(await linked[name].play(workload.each))
-        real = {name: played(answers[name], await linked[name].server.counters()) for name in linked}
+        real = {
+            name: played(answers[name], _since(begun[name], await linked[name].server.counters())) for name in linked
+        }
     return [
         ClockComparison(link, clients, 1, name, virtual[name], each.speeds, each.late_passes, each.late_levels)
         for name, each in real.items()
     ]
+
+
+def _since(begun: Mapping[str, Any], counters: Mapping[str, Any]) -> dict[str, int]:
+    names = ("passes", "overrun_passes", "assisted_levels", "overrun_levels")
+    return {name: counters[name] - begun[name] for name in names}
 
 
 def play_virtually(

@@ -1,5 +1,5 @@
 """The speed of clients in real time behind emulated links, with recorded acceptance in place of the models: a process
-that serves, one for each link, and the clients in this one.
+that serves, one for the link of each client, and all clients in this process.
 
 May know how a client, a server and a link are assembled. It may not know tables or the virtual clock.
 """
@@ -8,8 +8,8 @@ import asyncio
 import multiprocessing
 import signal
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -37,8 +37,9 @@ class ReplayProcess:
 
     async def counters(self) -> dict[str, Any]:
         """Of the server's engine, until now. Raises OutriderError where it has ended."""
-        self._told.send(None)
-        return dict(await _received(self._told))
+        with _ended_is_told():
+            self._told.send(None)
+            return dict(await asyncio.to_thread(self._told.recv))
 
 
 @asynccontextmanager
@@ -50,17 +51,20 @@ async def replay_process(recording: Recording, system: ReplicaSystem) -> AsyncIt
     process.start()
     its.close()
     try:
-        yield ReplayProcess(await _received(ours), ours)
+        with _ended_is_told():
+            address = await asyncio.to_thread(ours.recv)
+        yield ReplayProcess(address, ours)
     finally:
         ours.close()
         await asyncio.to_thread(process.join, _END_S)
         process.kill()
 
 
-async def _received(told: Connection) -> Any:
+@contextmanager
+def _ended_is_told() -> Iterator[None]:
     try:
-        return await asyncio.to_thread(told.recv)
-    except EOFError as error:
+        yield
+    except (EOFError, OSError) as error:
         raise OutriderError("the process that serves recorded answers has ended") from error
 
 
@@ -95,8 +99,8 @@ class LinkedClients:
 
         async def attend(client: int, shared: SharedConnection) -> list[Answer]:
             return [
-                await ask_over(shared, self.replay, self.system, uuid.uuid4().hex, client + turn * count)
-                for turn in range(each)
+                await ask_over(shared, self.replay, self.system, uuid.uuid4().hex, number)
+                for number in range(client, each * count, count)
             ]
 
         attended = await asyncio.gather(*(attend(*client) for client in enumerate(self.connections)))

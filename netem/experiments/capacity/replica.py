@@ -204,11 +204,15 @@ async def tokens_in_turn(
     return per(sum(each.tokens for each in stats), sum(each.seconds for each in stats))
 
 
+def replay_terms(replay: Replay) -> Terms:
+    return Terms("replay", replay.vocabulary, _CONTEXT, frozenset({END}), lambda tokens: "", server_drafts=True)
+
+
 def replay_server(
     replay: Replay, system: ReplicaSystem
 ) -> tuple[ReplayTarget, Terms, ServingLimits, Pace, int, ReplayDrafterFactory | None]:
     """What a server is made of: target, terms, limits, costs, K/V tokens, its drafters."""
-    terms = Terms("replay", replay.vocabulary, _CONTEXT, frozenset({END}), lambda tokens: "", server_drafts=True)
+    terms = replay_terms(replay)
     factory = ReplayDrafterFactory(replay, SERVER_TREE) if system.server_drafting else None
     limits = ServingLimits(_MAX_SESSIONS, PASS_TOKENS)
     return ReplayTarget(replay), terms, limits, pace_of(system.costs), _K_V_TOKENS, factory

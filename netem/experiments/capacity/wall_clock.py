@@ -28,7 +28,13 @@ from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.description import ServerDescription
 from common.rpc.service import register
 from netem.experiments.capacity.replay import Replay, ReplayDrafter
-from netem.experiments.capacity.replica import ReplicaSystem, replay_options, replay_server, tokens_in_turn
+from netem.experiments.capacity.replica import (
+    ReplicaSystem,
+    replay_options,
+    replay_server,
+    replay_terms,
+    tokens_in_turn,
+)
 from netem.experiments.speed.runs import whole
 from netem.virtual.server import running
 from server.engine import Engine
@@ -119,8 +125,7 @@ async def ask_over(
     shared: SharedConnection, replay: Replay, system: ReplicaSystem, session_id: str, number: int
 ) -> Answer:
     """Recorded answer `number`. Raises OutriderError where it breaks off or its drafter fails."""
-    _, terms, *_ = replay_server(replay, system)
-    options = replay_options(replay, system, number)
+    terms, options = replay_terms(replay), replay_options(replay, system, number)
     drafter = ReplayDrafter(replay) if system.policy.drafts else None
     session = ClientSession(session_id, Limits(terms.fingerprint, terms.vocab_size, terms.context, terms.max_nodes))
     loop = DraftingLoop(session, options.policy, has_drafter=drafter is not None, ends=terms.end_tokens)

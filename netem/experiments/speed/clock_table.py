@@ -30,8 +30,8 @@ WITHIN = 0.05
 """The share of the real speed that the virtual one may be off."""
 
 LATE = (
-    f"Late: took longer on this machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real speed says "
-    "nothing."
+    f"Late: was computed for longer on this machine than stated; above {OVERRUN_LIMIT:.0%}, in brackets, the real "
+    "speed says nothing. A thread that wakes late counts as on time."
 )
 
 

@@ -145,6 +145,8 @@ def test_an_end_token_is_not_shown_though_it_is_not_special():
 def test_the_line_of_stats_tells_the_seed_of_what_was_drawn():
     assert stats_line(ONE, None).endswith("rule greedy")
     assert stats_line(ONE, 123).endswith("rule greedy, seed 123")
+    assert f"round trip {ONE.rtt_ms:.0f} ms, " in stats_line(ONE, None)
+    assert "round trip" not in stats_line(replace(ONE, rtt_ms=0.0), None), "it was not measured"
     assert lossy_line("typical") == "typical: lossy, not the target's own distribution"
 
 

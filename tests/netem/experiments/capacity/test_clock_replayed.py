@@ -50,7 +50,9 @@ async def test_every_system_answers_as_often_in_real_time_and_is_held_against_it
             return [answer((1, 2), seconds=0.5)]
 
         async def counters() -> dict[str, Any]:
-            return {**counted(passes=10, overrun=late[system.name]), "assisted_levels": 0, "overrun_levels": 0}
+            measured = len(played) > len(SYSTEMS)
+            passes = {False: counted(passes=90, overrun=9), True: counted(passes=100, overrun=9 + late[system.name])}
+            return {**passes[measured], "assisted_levels": 0, "overrun_levels": 0}
 
         yield SimpleNamespace(play=play, server=SimpleNamespace(counters=counters))
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from common.draft_models.measured_acceptance import MeasuredAcceptance
+from netem.experiments.capacity import clock_replayed
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.speed import clock, controller, draft_choice, frontier, network, sets
 from netem.experiments.speed.runs import SpeedWorkload
@@ -108,11 +109,12 @@ def test_what_overran_its_costs_says_nothing_of_the_clock():
     setting = clock.ClockSetting("4g", 1, 1, (EAGER, AUTO), 1)
 
     def compared(system: str, virtual: float, late: float) -> clock.ClockComparison:
-        return clock.ClockComparison(setting, system, virtual, (10.0, 9.0, 11.0), late_passes=0.0, late_levels=late)
+        return clock.ClockComparison("4g", 1, 1, system, virtual, (10.0, 9.0, 11.0), late_passes=0.0, late_levels=late)
 
     workload = clock.ClockWorkload((setting,), 4)
     near = clock.make_report([compared("eager", 10.4, 0.0), compared("auto", 9.6, 0.0)], workload, {})
     check("clock", near)
+    check("clock-replayed", clock_replayed.make_report([compared("eager", 10.4, 0.0)], clock_replayed.QUICK))
     assert near.faults == []
     kept, off = {"faults": []}, {"faults": ["the loss up is 50.00% where 4g promises 0.10%"]}
     over_links = clock.make_report([compared("eager", 10.4, 0.0)], workload, {"5g": kept, "4g": off})

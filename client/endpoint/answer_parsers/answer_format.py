@@ -32,6 +32,7 @@ SYNTAXES: Mapping[str, Callable[[], CallSyntax]] = {each.name: each for each in 
 _BY_MARK = (
     ("[TOOL_CALLS]", Mistral),
     ("<function=", None),  # calls in XML, which no parser here reads
+    ("<arg_key>", None),  # as of GLM: a name, and arguments in XML
     ("<tool_call>", Hermes),
     ("<|python_tag|>", Llama3Json),
     ('{"name": function name, "parameters"', Llama3Json),

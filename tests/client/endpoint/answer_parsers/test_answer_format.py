@@ -36,6 +36,7 @@ def answer_format(template: str, syntax=None, **more) -> AnswerFormat:
         ('Respond in the format {"name": function name, "parameters": dictionary}', "llama3-json"),
         ("{{ '[TOOL_CALLS]' }}", "mistral"),
         ("{{ '<tool_call>\n<function=' }}", None),
+        ("{{ '<tool_call>name\n<arg_key>' }}", None),
         ("{{ messages }}", None),
     ],
 )

@@ -108,10 +108,10 @@ class AnswerOnConversation:
     def _finish(self, answer: Answer) -> FinishedAnswer:
         if self._is_verified and self._is_cut(answer):
             raise unreachable(_RETRY_SECONDS)
-        if not answer.private and not self._is_verified:
-            self._emitter.emit_unverified(answer.provisional)
         if answer.failure:
             raise FaultError(broken_off(answer.failure))
+        if not answer.private and not self._is_verified:
+            self._emitter.emit_unverified(answer.provisional)
         tokens = (*answer.tokens, *answer.provisional)
         self._emitter.end(is_cut=not self._ended_by_itself(answer, tokens))
         if self._is_cut(answer) and not self._emitter.text:

@@ -11,7 +11,7 @@ from client.endpoint import answer_on_conversation, stream_emitter
 from client.endpoint.answer_on_conversation import AnswerOnConversation, Choice, to_its_end
 from client.endpoint.answer_parsers.calls import CallParser
 from client.endpoint.answer_parsers.hermes import Hermes
-from client.endpoint.answer_parsers.pieces import PlainText
+from client.endpoint.answer_parsers.pieces import PlainText, TextPiece
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.openai_responses import FinishedAnswer
 from client.endpoint.stream_emitter import TextForm
@@ -28,7 +28,7 @@ from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
 
 
 async def finished_answer(
-    answered, tokenizer, choice: Choice, end_tokens=(), on_link_change=lambda _: None
+    answered, tokenizer, choice: Choice, end_tokens=(), on_link_change=lambda _: None, emit=lambda _: None
 ) -> FinishedAnswer:
     """`answered` is how a router answers."""
     client = SimpleNamespace(
@@ -40,7 +40,7 @@ async def finished_answer(
     conversation = SimpleNamespace(
         cancel=None, logprobs_of=lambda _: None, upload_s=lambda: 0.0, accept_unverified=None
     )
-    return await AnswerOnConversation(client, conversation, choice, lambda _: None, on_link_change).answer()
+    return await AnswerOnConversation(client, conversation, choice, emit, on_link_change).answer()
 
 
 @pytest.mark.parametrize(("code", "status"), [(FailureCode.INVALID, 400), (FailureCode.OVERLOADED, 503)])
@@ -113,6 +113,21 @@ async def test_a_verified_answer_is_whole_without_the_servers_word_that_it_is(to
 
 def test_a_crash_without_words_is_told_by_its_kind():
     assert "AssertionError" in internal(AssertionError()).message
+
+
+async def test_of_an_answer_that_fails_only_committed_text_is_emitted():
+    given = replace(answer((1, 2)), finish_reason="error", failure="the server failed: internal", provisional=(4, 5))
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        on_tokens(given.tokens, given.provisional)
+        return given
+
+    said: list[TextPiece] = []
+    form = TextForm((), PlainText(), {}, ())
+    choice = Choice(SplitPrompt((1,)), AnswerOptions(find_policy("stream"), 99), form, is_verified=False)
+    with pytest.raises(FaultError, match="the server failed"):
+        await finished_answer(answered, Letters(), choice, emit=said.append)
+    assert said == [TextPiece("ab")]
 
 
 @pytest.mark.parametrize("text", ["cab", "dcab", "cabddd"])

@@ -48,7 +48,8 @@ class TextForm:
 class StreamEmitter:
     """A conversation's token listener. `on_link_gone` is called once the server has not answered for the grace time;
     from then on drafted text is emitted too, as far as `accept` allows. `on_stop` is called when the text has ended and
-    the server does not know: with a stop string in drafted text, or with the only call that is wanted. `upload_s` says
+    the server does not know: with a stop string in drafted text, with one that special tokens parted, or with the only
+    call that is wanted. `upload_s` says
     by how many seconds the server may answer later for what is being sent to it."""
 
     def __init__(
@@ -87,6 +88,8 @@ class StreamEmitter:
 
     def __call__(self, committed: Sequence[int], provisional: Sequence[int]) -> None:
         self._provisional = tuple(provisional)
+        if committed and self._before_stop.stopped:  # the server reads special tokens too, and has seen no stop string
+            self._on_stop()
         self._emit_tokens(committed, unverified=False)
         self._emit_drafted()
 

@@ -185,6 +185,17 @@ async def test_what_may_begin_a_stop_string_waits_and_the_stop_string_is_never_s
     assert emitter.stopped
 
 
+async def test_a_server_that_goes_on_behind_a_stop_string_is_told(emitter, line):
+    """It reads special tokens too, which may stand in the middle of a stop string."""
+    provide(emitter, line, [4, 3, 1, 2], [])
+    assert emitter.stopped
+    assert line.events == []
+    provide(emitter, line, [], [5])
+    assert line.events == []
+    provide(emitter, line, [5], [])
+    assert line.events == ["over"]
+
+
 async def test_tokens_behind_the_texts_end_do_not_count(emitter, line, said):
     provide(emitter, line, [4], [3, 1, 2, 5, 5, 5])
     await lose(emitter, line)

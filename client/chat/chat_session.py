@@ -200,17 +200,15 @@ class ChatSession:
     ) -> Answer:
         """Has exchange `at` of those that are unverified answered again, with what was drafted offered to the target.
 
-        What was asked before it was asked then; `options` if that is not known. An answer that is not whole changes
-        nothing. Raises as `ask` does.
+        What was asked before it was asked then, under the system prompt of then; `options` and the system prompt of
+        now if that is not known. An answer that is not whole changes nothing. Raises as `ask` does.
         """
         exchange = self.exchanges[at]
-        drafted = exchange.drafted or DraftedAnswer((), options)
+        drafted = exchange.drafted or DraftedAnswer((), options, self.system)
         before = self.exchanges[:at]
-        answer = await self._answer(
-            before, exchange.question, drafted.options, on_tokens, on_link_change, drafted.tokens
-        )
+        answer = await self._answer(before, exchange.question, drafted, on_tokens, on_link_change)
         if answer.finish_reason in _WHOLE:
-            self.exchanges = (*before, self._exchange(exchange, answer, drafted.options), *self.exchanges[at + 1 :])
+            self.exchanges = (*before, self._exchange(exchange, answer, drafted), *self.exchanges[at + 1 :])
         return answer
 
     async def _say(
@@ -223,6 +221,7 @@ class ChatSession:
     ) -> Answer:
         """Asks what the exchange asks; if no answer comes, it stays as it is."""
         seen: list[int] = []
+        asked = DraftedAnswer((), options, self.system)
 
         def see(committed: Sequence[int], provisional: Sequence[int]) -> None:
             seen.extend(committed)
@@ -230,31 +229,31 @@ class ChatSession:
 
         self.exchanges = (*before, exchange)
         try:
-            answer = await self._answer(before, exchange.question, options, see, on_link_change)
+            answer = await self._answer(before, exchange.question, asked, see, on_link_change)
         except asyncio.CancelledError:  # a person waits no longer
             if seen:
                 self.exchanges = (*before, Exchange(exchange.question, self._text(seen, options)))
             raise
-        self.exchanges = (*before, self._exchange(exchange, answer, options))
+        self.exchanges = (*before, self._exchange(exchange, answer, asked))
         return answer
 
     async def _answer(
         self,
         before: Iterable[Exchange],
         question: str,
-        options: AnswerOptions,
+        asked: DraftedAnswer,
         on_tokens: TokenListener,
         on_link_change: "LinkListener",
-        offered: Sequence[int] = (),
     ) -> Answer:
-        prompt = chat_prompt(self._client.tokenizer, messages(before, question, self.system))
+        prompt = chat_prompt(self._client.tokenizer, messages(before, question, asked.system))
         tokens, context = len(prompt.tokens), self._client.description.context
         if tokens >= context:
             raise TooLongError(tokens, context)
         if self._is_kept_private:
             prompt = SplitPrompt((), prompt.tokens)
         try:
-            answer = await self._router.answer(prompt, options.settings(), on_tokens, on_link_change, offered)
+            settings = asked.options.settings()
+            answer = await self._router.answer(prompt, settings, on_tokens, on_link_change, asked.tokens)
         finally:
             # One that failed answers nothing more, so that what comes next goes to another.
             if not self._router.is_sound:
@@ -262,15 +261,15 @@ class ChatSession:
         self.stats.append(answer.stats)
         return answer
 
-    def _exchange(self, asked: Exchange, answer: Answer, options: AnswerOptions) -> Exchange:
+    def _exchange(self, before: Exchange, answer: Answer, asked: DraftedAnswer) -> Exchange:
         tokens = (*answer.tokens, *answer.provisional)
-        text = self._text(tokens, options)
+        text = self._text(tokens, asked.options)
         if not text and answer.finish_reason not in _WHOLE:
-            return asked
-        exchange = Exchange(asked.question, text, private=self.is_private)
+            return before
+        exchange = Exchange(before.question, text, private=self.is_private)
         if answer.private or not (answer.provisional or answer.finish_reason == OFFLINE):
             return exchange
-        return replace(exchange, confirmed=False, drafted=DraftedAnswer(tokens, options))
+        return replace(exchange, confirmed=False, drafted=replace(asked, tokens=tokens))
 
     def _text(self, tokens: Sequence[int], options: AnswerOptions) -> str:
         """What a person has read of it, which is what the target will read."""

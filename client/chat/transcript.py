@@ -30,10 +30,11 @@ _ESCAPED_HEADING = re.compile(r"^\\(\\*## (?:Question|Answer)\b)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class DraftedAnswer:
-    """Tokens that a draft wrote for an answer, and what the answer was asked to be."""
+    """Tokens that a draft wrote for an answer, what the answer was asked to be, and under which system prompt."""
 
     tokens: tuple[int, ...]
     options: "AnswerOptions"
+    system: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,16 @@ async def test_judging_goes_with_what_the_answer_was_asked_to_be(server, cache, 
         assert chat_session.exchanges == expected[:1]
 
 
+async def test_judging_goes_by_the_system_prompt_of_then(server, cache, expected):
+    async with chat_session_with(server, cache) as chat_session:
+        chat_session.hold()
+        await ask(chat_session, "hello")
+        chat_session.system = "you are a fox"
+        chat_session.release()
+        await verify(chat_session, 0)
+        assert chat_session.exchanges == expected[:1]
+
+
 async def test_what_judged_answers_build_upon_is_not_judged_again(server, cache):
     async with chat_session_with(server, cache) as chat_session:
         chat_session.hold()

@@ -101,6 +101,16 @@ def test_an_earlier_run_is_not_overwritten(refused, tmp_path: Path) -> None:
     assert "--resume" in refused("demo", "--out", str(tmp_path))
 
 
+@pytest.mark.parametrize("left", ["target/model.safetensors", "prompts.jsonl"])
+def test_a_finished_target_is_not_overwritten(refused, tmp_path: Path, left: str) -> None:
+    """Its `work` may have been removed, which is large."""
+    (tmp_path / left).parent.mkdir(exist_ok=True)
+    (tmp_path / left).write_text("hours of training")
+    assert f"{tmp_path} holds the target of an earlier run" in refused("demo", "--out", str(tmp_path))
+    assert (tmp_path / left).read_text() == "hours of training"
+    assert not (tmp_path / "work").exists()
+
+
 def test_what_has_not_begun_is_not_resumed(refused, tmp_path: Path) -> None:
     out = tmp_path / "typo"
     assert "there is no run in" in (said := refused("demo", "--out", str(out), "--resume"))

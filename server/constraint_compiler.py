@@ -34,13 +34,18 @@ class ConstraintCompiler:
             done = asyncio.get_running_loop().run_in_executor(self._threads, work)
             return await asyncio.shield(done)
 
+        def ended(unheard: asyncio.Future[object]) -> None:
+            if not unheard.cancelled():
+                unheard.exception()  # asyncio would log one that nobody has seen, with what a client wrote
+            turn.release()
+
         try:
             yield compile_
         finally:
             if done is None or done.done():
                 turn.release()
             else:
-                done.add_done_callback(lambda _: turn.release())
+                done.add_done_callback(ended)
 
 
 def machine_of(peer: str) -> str:

@@ -1,6 +1,7 @@
 """Constraints are compiled a few at a time, one of each caller, and in threads that nothing else needs."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -62,6 +63,28 @@ async def test_whoever_goes_away_keeps_its_turn_until_its_work_is_done() -> None
     assert work.begun == ["gone"]
     work.goes_on.set()
     assert await later == "later"
+
+
+async def test_what_is_raised_when_nobody_waits_any_more_is_not_logged() -> None:
+    """It quotes what the client wrote."""
+    logged: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context["message"]))
+    work, compiler = Work(), ConstraintCompiler()
+
+    def fail() -> None:
+        work.of("gone")
+        raise ValueError("my password is hunter2")
+
+    gone = asyncio.create_task(compiled(compiler, "a", fail))
+    await settled(work, 1)
+    gone.cancel()
+    with suppress(asyncio.CancelledError):
+        await gone
+    del gone
+    work.goes_on.set()
+    assert await compiled(compiler, "a", lambda: "next") == "next"
+    gc.collect()
+    assert not logged
 
 
 async def test_other_work_has_its_threads_while_all_compile() -> None:

@@ -6,6 +6,7 @@ It may not know what any part does.
 import asyncio
 import gc
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -76,6 +77,8 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
     for target, held_then in zip(parts.targets, held, strict=True):
         summary = {"model": target.model, **target.engine.counters.summary(), "held": held_then}
         _say(f"summary {json.dumps(summary)}")
+    if not await _end_before(asked_to_stop, running):
+        os._exit(0)  # the interpreter would wait for the threads of passes
     for ended in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(ended, Exception):
             raise ended
@@ -103,6 +106,15 @@ async def _drain(
     ends: Sequence[asyncio.Future[Any]] = (drained, impatient, *running)
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait((stopped, impatient), timeout=_LAST_WORDS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _end_before(asked_again: asyncio.Event, running: Sequence[asyncio.Task[None]]) -> bool:
+    """Whether all that is `running` ends without the operator asking again, or soon after that."""
+    impatient = asyncio.create_task(asked_again.wait())
+    ended = asyncio.gather(*running, return_exceptions=True)
+    await asyncio.wait((ended, impatient), return_when=asyncio.FIRST_COMPLETED)
+    _, busy = await asyncio.wait(running, timeout=_LAST_WORDS_SECONDS)
+    return not busy
 
 
 def _on_signals() -> asyncio.Event:

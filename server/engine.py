@@ -10,13 +10,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Protocol
 
 from common.clock import Clock
-from common.pacing import PacedThread, WorkerFactory
+from common.pacing import PacedThread, Worker, WorkerFactory
 from common.protocol.errors import PeerError
 from common.protocol.messages import Extend, FailureCode, FromClient, Open
 from common.protocol.scheduled_tokens import ScheduledTokens
@@ -147,7 +147,7 @@ class Engine:
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
-        with closing(self._make_worker("target")) as worker:
+        async with _closing(self._make_worker("target")) as worker:
             while True:
                 self._pass_may_be_due.clear()
                 batch = self.sessions.plan(self._clock())
@@ -174,7 +174,7 @@ class Engine:
 
     async def _run_server_drafting(self, drafter_factory: ServerDrafterFactory) -> None:
         """Drafts one level at a time, beside the passes."""
-        with closing(self._make_worker("server drafter")) as worker:
+        async with _closing(self._make_worker("server drafter")) as worker:
             while True:
                 self._draft_may_be_due.clear()
                 task = self.sessions.claim_draft_task()
@@ -218,6 +218,15 @@ class Engine:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if delay == math.inf else max(0.0, delay)):
                 await self._pass_may_be_due.wait()
+
+
+@asynccontextmanager
+async def _closing(worker: Worker) -> AsyncIterator[Worker]:
+    """Waits for the running computation in another thread: the event loop has streams to end and signals to hear."""
+    try:
+        yield worker
+    finally:
+        await asyncio.to_thread(worker.close)
 
 
 def _draft(task: ServerDraftTask[SessionEntry], drafter_factory: ServerDrafterFactory) -> DraftedLevel | None:

@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -247,6 +248,31 @@ async def test_what_ends_the_engine_is_raised_as_it_is() -> None:
     EngineWire(engine).send(client.open([1, 2], Settings(10)))
     with pytest.raises(ArithmeticError, match="fell off the bus"):
         await asyncio.wait_for(engine.run(), 5)
+
+
+async def test_the_event_loop_goes_on_while_an_engine_that_ends_waits_for_its_pass() -> None:
+    begun, goes_on, was_let_go = threading.Event(), threading.Event(), list[bool]()
+
+    class SlowTarget(FakeTarget):
+        def verify(self, scheduled: Sequence[ScheduledTokens]) -> list[PassOutcome]:
+            begun.set()
+            was_let_go.append(goes_on.wait(5))
+            return super().verify(scheduled)
+
+    terms = Terms("f", VOCAB, 400, frozenset(), lambda tokens: "")
+    engine = Engine(Sessions(terms, ServingLimits(4, 64), 500), SlowTarget(), Pace())
+    client = ClientSession(uuid4().hex, Limits("f", VOCAB, 400, 512))
+    EngineWire(engine).send(client.open([1, 2], Settings(10)))
+    running = asyncio.create_task(engine.run())
+    await asyncio.to_thread(begun.wait)
+    running.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not running.done()
+    goes_on.set()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert was_let_go == [True]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

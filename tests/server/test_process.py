@@ -19,7 +19,7 @@ from common.protocol.client_session import ClientSession
 from common.protocol.errors import PeerError
 from common.protocol.messages import FailureCode, Settings
 from common.rpc.errors import LinkError
-from common.rpc.stub import connect
+from common.rpc.stub import GenerateStream, connect
 from server.fleet.redis_store import RedisStore
 from tests.daemon import outriderd, outriderd_saying
 from tests.programs import Program
@@ -50,6 +50,11 @@ async def runs(session: ClientSession) -> None:
     """Returns once its answer has begun."""
     while len(session.tree.tokens if hasattr(session, "tree") else ()) < 4:
         await asyncio.sleep(0.01)
+
+
+async def all_of(stream: GenerateStream) -> None:
+    while await stream.receive() is not None:
+        pass
 
 
 @asynccontextmanager
@@ -167,6 +172,22 @@ async def test_the_second_signal_ends_it_at_once(target: Path) -> None:
         assert await asyncio.to_thread(process.wait, 5) == 0
         with pytest.raises(LinkError, match=f"{address}"):
             await playing
+
+
+async def test_the_second_signal_waits_for_no_pass(target: Path) -> None:
+    async with AsyncExitStack() as stack:
+        process, address = await stack.enter_async_context(daemon(target, "--pace-pass", "90s"))
+        connection = await stack.enter_async_context(connect(address))
+        health = await stack.enter_async_context(watched_health(address))
+        session, stream = await new_session(connection), connection.generate()
+        stream.send(session.open([5, 6], Settings(10)))
+        await connection.describe()  # so that the server has read what was sent before
+        process.send_signal(signal.SIGTERM)
+        assert (await anext(health)).status == NOT_SERVING
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 30) == 0
+        with suppress(LinkError):  # as the server has said it or not
+            await all_of(stream)
 
 
 async def test_a_server_that_drains_leaves_its_port_to_the_next_at_once(target: Path) -> None:

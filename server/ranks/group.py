@@ -4,6 +4,7 @@ All use of torch.distributed is here. Gloo carries commands on every device, so 
 It may not know commands, targets or how ranks were started.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch.distributed import distributed_c10d
 
 from server.fault_isolation import FatalError
-from server.rank_info import RankInfo
+from server.rank_info import LOCAL_RANK, RankInfo
 
 LOADING_S = 1800.0
 """How long a rank waits for another one while targets are loaded: disks and downloads differ."""
@@ -38,6 +39,9 @@ class Group:
     def __init__(self, rank_info: RankInfo, device: str, store: str = ""):
         """Waits for all ranks. They meet at the file `store`, or where torchrun says."""
         self.rank, self.ranks = rank_info.rank, rank_info.ranks
+        if device == "cuda":
+            # transformers does so too, but not before the device is asked for its memory.
+            torch.accelerator.set_device_index(int(os.environ.get(LOCAL_RANK, "0")))
         backend = "gloo" if device == "cpu" else f"cpu:gloo,{device}:nccl"
         where: dict[str, Any] = {}
         if store:

@@ -148,6 +148,28 @@ async def test_asked_to_end_twice_replicas_are_asked_twice() -> None:
     await fleet.ended()
 
 
+@pytest.mark.parametrize(
+    ("code", "is_lost", "said"),
+    [
+        (0, False, "has drained"),
+        (-9, False, "ended by SIGKILL while it drained"),
+        (1, False, "ended with exit code 1 while it drained"),
+        (None, True, "was lost while it drained"),
+    ],
+)
+async def test_how_one_ends_that_drains_is_told(code: int | None, is_lost: bool, said: str) -> None:
+    fleet = Fleet(Bounds(2, 2, 8))
+    await fleet.is_ready()
+    first = fleet.replicas[0]
+    first.ends_when_drained = False
+    fleet.supervisor.update()
+    await fleet.until(lambda: first.drains == 1)
+    first.code, first.is_lost = code, is_lost
+    await fleet.until(lambda: first.is_closed)
+    assert f"outriderd: replica 0 {said}" in fleet.said
+    await fleet.ended()
+
+
 async def test_answers_that_wait_get_another_replica() -> None:
     fleet = Fleet(Bounds(1, 2, 8))
     await fleet.is_ready()

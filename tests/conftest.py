@@ -8,6 +8,7 @@ import os
 import signal
 import urllib.request
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -92,6 +93,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several processes, each takes the next file. Files of some folders mostly wait and those of others compute, so
+    that the files of each folder are spread evenly over the run."""
+    if not hasattr(config, "workerinput"):
+        return
+    folders: dict[str, dict[Path, float]] = {}
+    for item in items:
+        folders.setdefault(item.nodeid.split("/")[1], {}).setdefault(item.path, 0.0)
+    for files in folders.values():
+        for index, path in enumerate(files):
+            files[path] = (index + 0.5) / len(files)
+    place = {path: part for files in folders.values() for path, part in files.items()}
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

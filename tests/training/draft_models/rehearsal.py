@@ -1,15 +1,19 @@
 """A small random target and batches for it: what tests of recipes train on."""
 
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from tests.families import make_checkpoint, make_tokenizer
 from training.draft_models.features import FrozenTarget, features, load_target
-from training.draft_models.recipe import Batch, Evaluation, LossParts, Moment, Recipe, RoundsSize
+from training.draft_models.recipe import Batch, Evaluation, Features, LossParts, Moment, Recipe, RoundsSize
 
 PROMPTS = [[11, 45, 7, 201], [99, 45, 7, 3, 8, 120], [17, 33, 5]]
+
+_texts: WeakKeyDictionary[torch.nn.Module, dict[tuple[int, int, int], torch.Tensor]] = WeakKeyDictionary()
+"""What each target answers, by the arguments of `random_batch`: many tests ask the same of one target."""
 
 
 def random_target(folder: Path, family: str = "llama", dtype: str = "float32") -> FrozenTarget:
@@ -26,9 +30,14 @@ def target_of(folder: Path, config: PreTrainedConfig) -> FrozenTarget:
 
 def random_batch(target: FrozenTarget, rows: int = 3, columns: int = 24, seed: int = 0) -> Batch:
     """The target's greedy text behind four random tokens, learned from the fifth on, the second row padded."""
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randint(2, 258, (rows, 4), generator=generator)
-    ids = target.model.generate(start, max_new_tokens=columns - 4, do_sample=False, eos_token_id=None)
+    of_target = _texts.setdefault(target.model, {})
+    if (rows, columns, seed) not in of_target:
+        generator = torch.Generator().manual_seed(seed)
+        start = torch.randint(2, 258, (rows, 4), generator=generator)
+        of_target[rows, columns, seed] = target.model.generate(
+            start, max_new_tokens=columns - 4, do_sample=False, eos_token_id=None
+        )
+    ids = of_target[rows, columns, seed].clone()
     learn = torch.zeros(rows, columns, dtype=torch.bool)
     learn[:, 3:-1] = True
     lengths = torch.full((rows,), columns)
@@ -46,8 +55,13 @@ def learning_only(batch: Batch, first: int, count: int = 1) -> Batch:
 
 
 def lose(recipe: Recipe, target: FrozenTarget, batch: Batch, moment: Moment | None = None, seed: int = 0) -> LossParts:
-    torch.manual_seed(seed)
-    return recipe.loss(batch, features(target, batch, recipe.needs), moment or Moment(0, 1))
+    return _lose(recipe, batch, features(target, batch, recipe.needs), moment or Moment(0, 1), seed)
+
+
+def _lose(recipe: Recipe, batch: Batch, given: Features, moment: Moment, seed: int) -> LossParts:
+    # `torch.manual_seed` notes for each device that is not there who called it, which takes as long as a layer.
+    torch.default_generator.manual_seed(seed)
+    return recipe.loss(batch, given, moment)
 
 
 def measure(recipe: Recipe, target: FrozenTarget, prompts: list[list[int]], new_tokens: int) -> Evaluation:
@@ -60,10 +74,10 @@ def train(recipe: Recipe, target: FrozenTarget, batch: Batch, steps: int, rate: 
     """The losses of `steps` steps on one batch."""
     optimizer = torch.optim.Adam(recipe.module.parameters(), lr=rate)
     recipe.module.train()
-    losses = []
+    given, losses = features(target, batch, recipe.needs), []
     for step in range(steps):
         optimizer.zero_grad()
-        parts = lose(recipe, target, batch, Moment(step, steps), seed=step)
+        parts = _lose(recipe, batch, given, Moment(step, steps), seed=step)
         parts.total.backward()
         optimizer.step()
         losses.append(float(parts.total.detach()))

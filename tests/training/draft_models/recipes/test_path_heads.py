@@ -45,15 +45,17 @@ def expected_loss(recipe, target, batch, distilled):
 def expected_heads(recipe, target, batch, distilled):
     """Of each head the mean over its places of the cross-entropy with the token, or with what the target itself says
     there, row by row and place by place; and how often its likeliest token is the one that came."""
+    rows = []
+    for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
+        hidden = target.model.model(ids[None, :length]).last_hidden_state
+        base = hidden
+        if recipe.draft.prefix is not None:
+            causal = masked_attention(torch.ones(length, length, dtype=torch.bool).tril())
+            base = recipe.draft.prefix(hidden, torch.arange(length)[None], causal)
+        rows.append((ids, learn.tolist(), length, hidden, base, target.embedding(ids)))
     for head in range(recipe.draft.config.heads):
         losses, right = [], []
-        for ids, learn, length in zip(batch.ids, batch.learn, batch.lengths.tolist(), strict=True):
-            hidden = target.model.model(ids[None, :length]).last_hidden_state
-            base = hidden
-            if recipe.draft.prefix is not None:
-                causal = masked_attention(torch.ones(length, length, dtype=torch.bool).tril())
-                base = recipe.draft.prefix(hidden, torch.arange(length)[None], causal)
-            embedded = target.embedding(ids)
+        for ids, learn, length, hidden, base, embedded in rows:
             for index in range(length - head - 2):
                 if learn[index] and learn[index + head + 1]:
                     path = embedded[None, index + 1 : index + head + 2]

@@ -1,12 +1,11 @@
 """The smallest recipe: one linear layer that guesses the next token. Only what tests of the loop need may live here.
 
-As a program it trains that recipe, so that tests can kill it.
+`run` trains that recipe, in whatever process a test calls it, so that tests can kill that.
 """
 
 from __future__ import annotations
 
 import io
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -121,23 +120,27 @@ def equal(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) ->
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def main() -> None:
-    target, data, out, steps, accumulate, halts_in, resume = sys.argv[1:]
+def run(
+    inputs: tuple[Path, Path],
+    out: Path,
+    steps: int,
+    *,
+    accumulate: int = 1,
+    halts_in: int = 0,
+    resume: bool = False,
+) -> None:
+    target, data = inputs
     settings = TrainSettings(
-        target,
-        (Path(data),),
-        Path(out),
-        steps=int(steps),
-        accumulate=int(accumulate),
+        str(target),
+        (data,),
+        out,
+        steps=steps,
+        accumulate=accumulate,
         batch_tokens=256,
         save_every=3,
         threads=1,
         device="cpu",
-        resume=resume == "resume",
+        resume=resume,
     )
     with TrainingBar() as bar:
-        train_draft(settings, lambda loaded: FakeRecipe(loaded, int(halts_in)), bar)
-
-
-if __name__ == "__main__":
-    main()
+        train_draft(settings, lambda loaded: FakeRecipe(loaded, halts_in), bar)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.training.draft_models import fake_recipe
-from tests.training.draft_models.fake_recipe import equal, make_inputs, weights
+from tests.programs import FORKS
+from tests.training.draft_models.fake_recipe import equal, make_inputs, run, weights
 from training.draft_models.checkpoint import WorkFolder
 
 STEPS = 40
-
-
-def arguments(inputs: tuple[Path, Path], out: Path, halts_in: int = 0, resume: bool = False) -> list[str]:
-    return [*map(str, inputs), str(out), str(STEPS), "1", str(halts_in), "resume" if resume else "anew"]
-
-
-def train_here(monkeypatch: pytest.MonkeyPatch, given: list[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["fake_recipe", *given])
-    fake_recipe.main()
 
 
 def log_of(out: Path) -> list[str]:
@@ -33,26 +22,24 @@ def log_of(out: Path) -> list[str]:
 
 def kill_behind_step(step: int, inputs: tuple[Path, Path], out: Path) -> None:
     """Starts a run in a process of its own and kills it in the step that follows `step`."""
-    program = [sys.executable, "-m", "tests.training.draft_models.fake_recipe", *arguments(inputs, out, step + 1)]
-    process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = FORKS.Process(target=run, args=(inputs, out, STEPS), kwargs={"halts_in": step + 1}, daemon=True)
+    process.start()
     while len(log_of(out)) < step:
-        assert process.poll() is None
+        assert process.is_alive()
         time.sleep(0.01)
     process.kill()
-    process.wait(timeout=60)
+    process.join(60)
     assert not (out / "model.safetensors").exists()
 
 
 @pytest.mark.parametrize(("last_step", "saved"), [(4, 3), (20, 18)])
-def test_a_killed_run_continues_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_step: int, saved: int
-) -> None:
+def test_a_killed_run_continues_exactly(tmp_path: Path, last_step: int, saved: int) -> None:
     inputs = make_inputs(tmp_path)
     killed, through = tmp_path / "killed", tmp_path / "through"
-    train_here(monkeypatch, arguments(inputs, through))
+    run(inputs, through, STEPS)
     kill_behind_step(last_step, inputs, killed)
     log_before = log_of(killed)
-    train_here(monkeypatch, arguments(inputs, killed, resume=True))
+    run(inputs, killed, STEPS, resume=True)
     assert equal(weights(killed), weights(through))
     assert int(weights(killed)["seen"]) == STEPS
     log = log_of(killed)
@@ -63,9 +50,9 @@ def test_a_killed_run_continues_exactly(
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inputs, killed = make_inputs(tmp_path), tmp_path / "killed"
     kill_behind_step(1, inputs, killed)
-    train_here(monkeypatch, arguments(inputs, killed, resume=True))
+    run(inputs, killed, STEPS, resume=True)
     assert "no checkpoint yet, so the run begins again" in " ".join(capsys.readouterr().err.split())

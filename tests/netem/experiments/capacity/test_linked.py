@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,15 @@ from netem.experiments.capacity.measure import AUTO
 from netem.experiments.capacity.replay import Replay
 from netem.experiments.capacity.replica import ReplicaSystem
 from tests.netem.experiments.capacity.recordings import answer, recording
+from tests.programs import FORKS
 
 TWO = recording(answer(*[0] * 6), answer(*[0] * 9))
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server still has a process of its own, which need not import everything anew."""
+    monkeypatch.setattr(linked, "multiprocessing", SimpleNamespace(get_context=lambda _: FORKS))
 
 
 async def test_every_client_has_its_own_recorded_answers_and_their_server_counts_them() -> None:

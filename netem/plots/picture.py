@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -89,8 +90,10 @@ def svg_of(draw: Draw, results: Mapping[str, Any]) -> tuple[Headline, str]:
     """The headline, and the plot without it as a document of its own; equal for equal results."""
     with rc_context(_STYLE):
         figure = Figure(figsize=(WIDTH_INCHES, HEIGHT_INCHES))
+        FigureCanvasSVG(figure)  # by whose texts' sizes it is laid out
         headline = draw(figure, results)
-        figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
+        # Here, because `savefig` would draw the figure once more for it.
+        ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06).execute(figure)
         written = BytesIO()
         figure.savefig(written, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return headline, written.getvalue().decode("utf-8")

@@ -1,6 +1,7 @@
 """What every plot must be, whatever it shows: nothing covers data, and text can be read in half the size."""
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -13,6 +14,7 @@ _PIXEL = 1.0
 
 
 def assert_sound(figure: Figure) -> None:
+    FigureCanvasAgg(figure)  # without which each text would be measured anew each time
     figure.draw_without_rendering()
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     assert min(text.get_fontsize() for text in texts) >= LEAST_POINTS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import islice, pairwise
 
 import pytest
@@ -18,8 +19,14 @@ from training.demo.talks.categories import (
     talks,
     training_talks,
 )
+from training.demo.talks.talk import Talk
 
 NAMES = sorted(CATEGORIES)
+
+
+@cache
+def trained_on(name: str) -> list[Talk]:
+    return list(islice(training_talks(name, "t"), 3000))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,7 +38,7 @@ def test_equal_seeds_give_equal_talks(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_training_never_sees_a_held_out_prompt(name: str) -> None:
     held = held_out_talks(name, 60, "h")
-    trained = {ask for talk in islice(training_talks(name, "t"), 2000) for ask, _ in talk.turns}
+    trained = {ask for talk in trained_on(name) for ask, _ in talk.turns}
     assert not {talk.prompt for talk in held} & trained
     assert not any(map(is_held_out_prompt, trained))
     assert all(is_held_out_prompt(talk.prompt) for talk in held)
@@ -54,7 +61,7 @@ def test_judged_sets_are_the_categories_their_exercises_and_their_held_out_famil
 @pytest.mark.parametrize("name", sorted(HELD_OUT_FAMILIES))
 def test_held_out_families_are_never_trained_on(name: str) -> None:
     held = {talk.family for talk in held_out_talks(name, 200, "h")}
-    trained = {talk.family for talk in islice(training_talks(judged_sets()[name], "t"), 3000)}
+    trained = {talk.family for talk in trained_on(judged_sets()[name])}
     assert 3 <= len(held) <= 5
     assert not held & trained
 
@@ -64,7 +71,7 @@ def test_exercises_are_trained_on_and_judged_apart_from_the_tasks(name: str) -> 
     category = judged_sets()[name]
     exercises = {talk.family for talk in held_out_talks(name, 300, "h")}
     tasks = {talk.family for talk in held_out_talks(category, 300, "h")}
-    trained = {talk.family for talk in islice(training_talks(category, "t"), 3000)}
+    trained = {talk.family for talk in trained_on(category)}
     assert not exercises & tasks
     assert exercises | tasks <= trained
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import islice
 
 from training.demo.talks.categories import talks
@@ -10,14 +11,21 @@ from training.demo.talks.chat_steps import HOW_TO
 from training.demo.talks.chat_topics import PAIRS
 from training.demo.talks.talk import Talk
 
-DRAWN = list(islice(talks("chat", "asked"), 4000))
-TURNS = [turn for talk in DRAWN for turn in talk.turns]
 COUNTS = {"three": 3, "four": 4, "five": 5}
+
+
+@cache
+def drawn() -> list[Talk]:
+    return list(islice(talks("chat", "asked"), 4000))
+
+
+def turns() -> list[tuple[str, str]]:
+    return [turn for talk in drawn() for turn in talk.turns]
 
 
 def test_as_many_steps_as_asked_for() -> None:
     counted = 0
-    for ask, answer in TURNS:
+    for ask, answer in turns():
         wanted = re.search(r"in (three|four|five) steps", ask)
         if wanted and "No list" not in ask:
             numbers = re.findall(r"^(\d)\. ", answer, re.MULTILINE)
@@ -29,7 +37,7 @@ def test_as_many_steps_as_asked_for() -> None:
 
 
 def test_steps_belong_to_the_task_and_end_as_it_does() -> None:
-    for ask, answer in TURNS:
+    for ask, answer in turns():
         tasks = [task for task in HOW_TO if task in ask]
         if len(tasks) == 1 and "\n\n1. " in answer:
             steps = re.findall(r"^\d\. (.*)$", answer, re.MULTILINE)
@@ -39,7 +47,7 @@ def test_steps_belong_to_the_task_and_end_as_it_does() -> None:
 
 def test_the_choice_fits_the_need_whatever_the_order() -> None:
     orders = set()
-    for ask, answer in TURNS:
+    for ask, answer in turns():
         for (one, two), needs in PAIRS.items():
             for need, (which, why) in needs.items():
                 if need in ask and re.search(rf"\b{one}\b", ask) and re.search(rf"\b{two}\b", ask):
@@ -50,7 +58,7 @@ def test_the_choice_fits_the_need_whatever_the_order() -> None:
 
 
 def of(family: str) -> list[Talk]:
-    found = [talk for talk in DRAWN if talk.family == family]
+    found = [talk for talk in drawn() if talk.family == family]
     assert len(found) > 100
     return found
 
@@ -104,6 +112,6 @@ def test_what_nobody_told_is_not_known() -> None:
 
 
 def test_a_greeting_is_returned() -> None:
-    for ask, answer in TURNS:
+    for ask, answer in turns():
         if ask.startswith(("Good morning.", "Good evening.")):
             assert answer.startswith(ask[:13])

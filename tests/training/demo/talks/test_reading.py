@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 
 from training.demo.check import concludes
@@ -13,7 +14,6 @@ from training.demo.talks.categories import held_out_talks, talks
 from training.demo.talks.scenes import EVENTS, SHOPS
 from training.demo.talks.talk import Talk
 
-DRAWN = list(islice(talks("reading", "found"), 6000))
 LABELS = rf"[Tt]he (\w+ box|train to \w+|{'|'.join(sorted((*EVENTS, *SHOPS), key=len, reverse=True))})\b"
 NO_NAMES = {"He", "She", "His", "Her", "In", "It", "Its", "At", "On", "The", "A", "You", "There", "Platform"}
 UNITS = {
@@ -30,6 +30,11 @@ NUMBER_ASKED = {
     r"^(?:When does|At what time does|At which hour does) (.*) (?:start|begin|open|leave|depart)\?$": "o'clock",
     r"^(?:On which platform does) (.*) wait\?$|^What is the platform of (.*)\?$": "platform",
 }
+
+
+@cache
+def drawn() -> list[Talk]:
+    return list(islice(talks("reading", "found"), 6000))
 
 
 def sentences(talk: Talk) -> list[str]:
@@ -78,7 +83,7 @@ def question_line(talk: Talk) -> str:
 
 
 def of(*families: str) -> Iterator[Talk]:
-    found = [talk for talk in DRAWN if talk.family in families]
+    found = [talk for talk in drawn() if talk.family in families]
     assert len(found) >= 40
     return iter(found)
 
@@ -239,7 +244,7 @@ def test_chains_are_followed_again() -> None:
 
 
 def test_what_is_right_occurs_in_the_passage_or_is_said_by_number_or_judgement() -> None:
-    for talk in DRAWN:
+    for talk in drawn():
         for part in talk.result:
             own = part in ("yes", "no", "does not say") or part.isdigit()
             assert own or part.lower() in talk.prompt.lower()
@@ -248,7 +253,7 @@ def test_what_is_right_occurs_in_the_passage_or_is_said_by_number_or_judgement()
 def test_competing_values_are_never_right_and_the_check_rejects_them() -> None:
     """Neither another value, nor all values at once, nor a refusal, nor a denial counts as right."""
     tried = 0
-    for talk in DRAWN:
+    for talk in drawn():
         answer = talk.turns[0][1]
         assert not set(talk.wrong) & set(talk.result)
         refusal = "The text does not say that."
@@ -265,17 +270,17 @@ def test_competing_values_are_never_right_and_the_check_rejects_them() -> None:
 
 
 def test_yes_and_no_are_balanced_and_refusals_have_a_fair_share() -> None:
-    results = Counter(talk.result[0] for talk in DRAWN)
+    results = Counter(talk.result[0] for talk in drawn())
     assert 0.6 < results["yes"] / results["no"] < 1.6
-    assert 0.08 < results["does not say"] / len(DRAWN) < 0.25
+    assert 0.08 < results["does not say"] / len(drawn()) < 0.25
 
 
 def test_held_out_families_are_apart_and_never_trained_on() -> None:
     assert not set(reading.HELD_OUT) & {*reading.TASKS, *reading.EXERCISES}
-    assert {talk.family for talk in DRAWN} == {*reading.TASKS, *reading.EXERCISES}
+    assert {talk.family for talk in drawn()} == {*reading.TASKS, *reading.EXERCISES}
     held = held_out_talks("reading, held-out families", 300, "h")
     assert {talk.family for talk in held} == set(reading.HELD_OUT)
-    asks = [ask for talk in DRAWN for ask, _ in talk.turns]
+    asks = [ask for talk in drawn() for ask, _ in talk.turns]
     assert not any(re.search(r"stands between|Which shop opens (?:first|last)|than (?:the \w+) does the \w+ start", ask)
                    for ask in asks)  # fmt: skip
     assert not any(re.search(r"Which box (?:holds|is in|stands|weighs \d)", ask) for ask in asks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from itertools import islice
 
 from training.demo.check import ends_in_text
@@ -12,12 +13,19 @@ from training.demo.talks.categories import held_out_talks, talks
 from training.demo.talks.retelling import DEEDS
 from training.demo.talks.talk import Talk
 
-DRAWN = list(islice(talks("rewriting", "back"), 5000))
-HELD = held_out_talks("rewriting, held-out families", 300, "back")
+
+@cache
+def drawn() -> list[Talk]:
+    return list(islice(talks("rewriting", "back"), 5000))
+
+
+@cache
+def held() -> list[Talk]:
+    return held_out_talks("rewriting, held-out families", 300, "back")
 
 
 def of(*beginnings: str) -> list[Talk]:
-    found = [talk for talk in (*DRAWN, *HELD) if talk.family.removeprefix("held-out: ").startswith(beginnings)]
+    found = [talk for talk in (*drawn(), *held()) if talk.family.removeprefix("held-out: ").startswith(beginnings)]
     assert len(found) >= 40
     return found
 
@@ -156,7 +164,7 @@ def test_trips_name_only_what_the_text_names() -> None:
 
 
 def test_a_right_ending_needs_all_of_the_wanted_text_and_no_more() -> None:
-    for talk in DRAWN:
+    for talk in drawn():
         answer = talk.turns[0][1]
         lines = talk.result[0].splitlines()
         assert ends_in_text(answer, talk.result)
@@ -168,9 +176,9 @@ def test_a_right_ending_needs_all_of_the_wanted_text_and_no_more() -> None:
 
 def test_held_out_families_are_apart_and_never_trained_on() -> None:
     assert not set(rewriting.HELD_OUT) & {*rewriting.TASKS, *rewriting.EXERCISES}
-    assert {talk.family for talk in DRAWN} == {*rewriting.TASKS, *rewriting.EXERCISES}
-    assert {talk.family for talk in HELD} == set(rewriting.HELD_OUT)
-    for talk in DRAWN:
+    assert {talk.family for talk in drawn()} == {*rewriting.TASKS, *rewriting.EXERCISES}
+    assert {talk.family for talk in held()} == set(rewriting.HELD_OUT)
+    for talk in drawn():
         assert not re.search(r"sorted by .*without the|from back to front as a bullet list", talk.prompt)
         if talk.family == "person and tense":
             wish = re.search(r"(?:Rewrite|Put|Tell|Please write)[^.]*\.", talk.prompt).group()  # type: ignore[union-attr]

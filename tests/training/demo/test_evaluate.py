@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from training.demo import answering
 from training.demo.architecture import Shape, new_model
 from training.demo.card import Trained, recipe_of, target_card
 from training.demo.corpus import Corpus, sample_texts
@@ -38,7 +39,15 @@ SETS = {"code", HELD_OUT_FAMILIES, FURTHER_HELD_OUT_FAMILIES, *judged_sets()}
 @pytest.fixture(scope="module")
 def scores() -> Scores:
     tokenizer = train_tokenizer(sample_texts(Corpus(0), 300), 512)
-    return evaluate(new_model(TINY, tokenizer, seed=1), tokenizer, count=2)
+    with pytest.MonkeyPatch.context() as patch:
+        # An untrained model ends no answer: each would be as long as it may be.
+        patch.setattr(answering, "LONGEST_ANSWER_TOKENS", 48)
+        return evaluate(new_model(TINY, tokenizer, seed=1), tokenizer, count=2)
+
+
+@pytest.fixture(scope="module")
+def judged() -> dict[str, list[HeldOut]]:
+    return judged_prompts(60)
 
 
 def test_an_untrained_model_scores_nothing(scores: Scores) -> None:
@@ -143,23 +152,22 @@ def test_shipped_prompts_are_held_out_and_apart_from_the_judged_ones(tmp_path: P
     assert len(shared) <= 5, "two draws from one large space"
 
 
-def test_judged_prompts_are_distinct() -> None:
-    for items in judged_prompts(60).values():
+def test_judged_prompts_are_distinct(judged: dict[str, list[HeldOut]]) -> None:
+    for items in judged.values():
         assert len(items) == len({item.prompt for item in items}) == 60
 
 
-def test_the_two_sets_of_held_out_families_are_judged_apart() -> None:
+def test_the_two_sets_of_held_out_families_are_judged_apart(judged: dict[str, list[HeldOut]]) -> None:
     assert not FIRST_HELD_OUT & FURTHER_HELD_OUT
-    judged = judged_prompts(60)
     assert {item.family for item in judged[HELD_OUT_FAMILIES]} == FIRST_HELD_OUT
     assert {item.family for item in judged[FURTHER_HELD_OUT_FAMILIES]} == FURTHER_HELD_OUT
 
 
-def test_no_constant_passes_the_tests_of_a_judged_prompt() -> None:
+def test_no_constant_passes_the_tests_of_a_judged_prompt(judged: dict[str, list[HeldOut]]) -> None:
     assert constant_passes(("assert candidate([1]) == []", "assert candidate([2]) == []"))
     assert constant_passes(("assert candidate([1]) == 0", "assert candidate([2]) == 0.0"))
     assert not constant_passes(("assert candidate([1]) == []", "assert candidate([2]) == [2]"))
-    coded = [item for items in judged_prompts(60).values() for item in items if item.tests]
+    coded = [item for items in judged.values() for item in items if item.tests]
     assert len(coded) == 180
     assert not any(constant_passes(item.tests) for item in coded)
 

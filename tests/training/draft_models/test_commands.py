@@ -6,7 +6,9 @@ import importlib
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import typer
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from common.draft_kinds import TRAINED_KINDS, DraftKind, DraftParts
@@ -32,11 +35,14 @@ TRAIN = trainer.train_draft
 KINDS = [kind.name for kind in TRAINED_KINDS]
 
 
-@pytest.fixture
-def app() -> typer.Typer:
+@pytest.fixture(scope="module")
+def app() -> Iterator[typer.Typer]:
+    """Of which the commands are made once, as in a program: an invocation by tests would make all of them anew."""
     app = typer.Typer()
     commands.add_draft_commands(app)
-    return app
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield app
 
 
 @pytest.fixture

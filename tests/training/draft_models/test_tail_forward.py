@@ -48,12 +48,17 @@ def checkpoints(tmp_path_factory):
     return make
 
 
+@pytest.fixture(scope="module")
+def targets(checkpoints):
+    return cache(lambda family: load_causal_lm(checkpoints(family), dtype=torch.float64))
+
+
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != LATENT])
 @torch.inference_mode()
-def test_known_keys_and_predicted_ones_act_as_one_sequence(tmp_path, family, layers, checkpoints):
+def test_known_keys_and_predicted_ones_act_as_one_sequence(tmp_path, family, layers, checkpoints, targets):
     write_tail(checkpoints(family), layers, tmp_path / "tail")
-    target = load_causal_lm(checkpoints(family), dtype=torch.float64)
+    target = targets(family)
     torch.manual_seed(0)
     tokens = torch.randint(3, VOCABULARY, (2, COLUMNS))
     entering = []

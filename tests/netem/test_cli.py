@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from netem import cli
 from tests.netem.links.here import needs_tun
 from tests.netem.links.processes import (
     WITHOUT_PRIVILEGE,
@@ -68,11 +69,17 @@ def test_help_loads_neither_torch_nor_asyncio() -> None:
         (["run", "network", "--out", "/nowhere", "--seed", "9" * 5000], "exceeded maximum size"),
     ],
 )
-def test_misuse_is_answered_in_one_sentence(arguments: list[str], advice: str) -> None:
-    answer = outrider_lab(*arguments)
-    assert answer.returncode == 2
-    assert advice in answer.stderr
-    assert answer.stderr.count("\n") == 1
+def test_misuse_is_answered_in_one_sentence(
+    arguments: list[str], advice: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["outrider-lab", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    printed = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert printed.out == ""
+    assert advice in printed.err
+    assert printed.err.count("\n") == 1
 
 
 def test_a_port_in_use_is_a_failure() -> None:

@@ -83,7 +83,7 @@ def test_both_ends_must_fit(available_gb: int, fits: bool, monkeypatch: pytest.M
     assert measure._fits(LLAMA_8B_TARGET, [MOA_0], "bfloat16") is fits
 
 
-@pytest.mark.usefixtures("_forked")
+@pytest.mark.usefixtures("_forked", "forked_servers")
 def test_processes_of_both_ends_are_measured_and_their_answer_is_generates() -> None:
     async def run() -> Ends:
         with made(shrunk(QWEN_600M_TARGET), [MOA_1], seed=1, whole=True) as folder:

@@ -26,6 +26,12 @@ ALONE = PointTimes(Point(1, 8192, 1), 12, 80.0, 80.0, 40.0, 85.0, 120.0, 0.9, 0.
 WIDE = PointTimes(Point(16, 1024, 65), 12, 900.0, 1000.0, 100.0, None, None, 0.9, 0.5)
 
 
+@pytest.fixture
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each time, one is enough to have a row."""
+    monkeypatch.setattr("netem.experiments.one_device.engine.QUICK", replace(QUICK, repetitions=1))
+
+
 def test_a_run_within_its_bounds_is_valid() -> None:
     assert find_faults([GOOD, ALONE, WIDE]) == []
 
@@ -77,6 +83,7 @@ def test_a_report_names_the_device_that_was_timed() -> None:
     assert (on_gpu.results["rows"][0]["device"], on_gpu.results["rows"][0]["dtype"]) == ("cuda", "bfloat16")
 
 
+@pytest.mark.usefixtures("_hasty")
 async def test_a_published_shape_runs_on_a_gpu_with_all_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_backend, "find_varlen", lambda device, dtype: Varlen())
     attention_backend.backend_for.cache_clear()
@@ -92,6 +99,7 @@ async def test_a_published_shape_runs_on_a_gpu_with_all_systems(monkeypatch: pyt
     assert "time on a pretended GPU" in report.remarks[0]
 
 
+@pytest.mark.usefixtures("_hasty")
 async def test_a_quick_run_has_a_row_for_each_point_and_number_of_heads() -> None:
     report = await measure(Request(seed=0, quick=True), lambda doing, share: None)
     rows = report.results["rows"]

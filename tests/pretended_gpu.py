@@ -6,7 +6,7 @@ of such a tensor in numpy. A tensor in float64 raises `TypeError` where it is Ap
 Values are those of a CPU: kernels, their dtypes besides that and their speed are not pretended.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
-from torch.utils._pytree import tree_flatten
 
 from common.models import attention_kernels
 from common.models.checkpoint import load_causal_lm
@@ -44,7 +43,8 @@ class _PretendedGpu(TorchFunctionMode):
         if func == torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
             return is_on_gpu(args[0]) and self._device.type == "cuda"
         name = getattr(func, "__name__", str(func))
-        self._check(name, args, kwargs or {})
+        given = _tensors(args, kwargs or {})
+        self._check(name, args, given)
         wanted, args, own = self._without_gpu(name, args, dict(kwargs or {}))
         out = func(*args, **own)
         first = args[0] if args else None
@@ -52,7 +52,7 @@ class _PretendedGpu(TorchFunctionMode):
             if func == torch.Tensor.data.__set__ and is_on_gpu(args[1]):  # type: ignore[attr-defined]
                 setattr(first, _MARK, True)
             return out
-        onto = any(map(is_on_gpu, _tensors(args, own))) if wanted is None else wanted == self._device
+        onto = any(map(is_on_gpu, given)) if wanted is None else wanted == self._device
         if onto and self._device.type == "mps" and any(each.dtype == torch.float64 for each in _tensors(out)):
             raise TypeError("the MPS framework doesn't support float64")
         if isinstance(first, torch.Tensor) and out is first and onto != is_on_gpu(first):
@@ -61,8 +61,7 @@ class _PretendedGpu(TorchFunctionMode):
             setattr(tensor, _MARK, onto)
         return out
 
-    def _check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        tensors = _tensors(args, kwargs)
+    def _check(self, name: str, args: tuple[Any, ...], tensors: Sequence[torch.Tensor]) -> None:
         here, there = ([each for each in tensors if is_on_gpu(each) is side] for side in (False, True))
         if there and name in ("numpy", "__array__"):
             raise MixedDevicesError(f"{name}() of a tensor on a GPU")
@@ -95,7 +94,16 @@ def is_on_gpu(tensor: torch.Tensor) -> bool:
 
 
 def _tensors(*values: Any) -> list[torch.Tensor]:
-    return [each for each in tree_flatten(values)[0] if isinstance(each, torch.Tensor)]
+    """Those in `values`. Not by torch's own trees of any classes: a pass calls this a thousand times."""
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, tuple | list):
+            found += _tensors(*value)
+        elif isinstance(value, dict):
+            found += _tensors(*value.values())
+    return found
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """What runs on a GPU leaves no tensor on the CPU: on a pretended GPU the same answers as on the CPU, to the token; on a
 real one too, where there is one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from common.weight_only.files import quantise_directory
 from common.weight_only.modes import AS_IS, MODES
 from netem.experiments.experiment import Request
 from netem.experiments.one_device import bench
-from netem.experiments.one_device.bench import PAPER_TREE, open_bench
+from netem.experiments.one_device.bench import PAPER_TREE, Bench, open_bench
 from netem.experiments.one_device.compared_drafts import ComparedDraft, find_drafts, find_model_paths
 from netem.experiments.one_device.prompts import choose
 from netem.experiments.references import reference_answer
@@ -40,11 +41,11 @@ def both(
     monkeypatch.setattr(target_loader, "load_causal_lm", load_on_cpu_first)
     monkeypatch.setattr(attention_backend, "find_varlen", lambda device, dtype: Varlen() if _is_half(dtype) else None)
     attention_backend.backend_for.cache_clear()
-    on_cpu = run("cpu")
+    here = run("cpu")
     attention_backend.backend_for.cache_clear()
     try:
         with pretended_gpu(monkeypatch, device):
-            return on_cpu, run(str(device))
+            return here, run(str(device))
     finally:
         attention_backend.backend_for.cache_clear()
 
@@ -53,50 +54,69 @@ def _is_half(dtype: torch.dtype) -> bool:
     return dtype.itemsize < 4
 
 
-def answer(device: str, draft: ComparedDraft, rule: str = "greedy", sampling: Sampling = LIKELIEST) -> RoundsAnswer:
-    paths = find_model_paths(SHIPPED)
-    prompt = choose(paths.prompts, 1, seed=0)["code"][0]
-    with open_bench(paths, [draft], device) as opened:
+PATHS = find_model_paths(SHIPPED)
+
+
+@pytest.fixture(scope="module")
+def on_cpu() -> Iterator[Bench]:
+    """With all drafts, for what every test compares with."""
+    with open_bench(PATHS, list(DRAFTS.values())) as opened:
+        yield opened
+
+
+def answer(
+    on_cpu: Bench, device: str, draft: ComparedDraft, rule: str = "greedy", sampling: Sampling = LIKELIEST
+) -> RoundsAnswer:
+    prompt = choose(PATHS.prompts, 1, seed=0)["code"][0]
+    with nullcontext(on_cpu) if device == "cpu" else open_bench(PATHS, [draft], device) as opened:
         assert opened.target.pool.device == torch.device(device)
         return opened.answer(draft, PAPER_TREE, opened.tokens(prompt), 8, rule=rule, sampling=sampling).rounds
 
 
 @pytest.mark.parametrize("name", DRAFTS)
-def test_a_drafter_and_its_state_stay_on_the_targets_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_cpu, on_gpu = both(monkeypatch, lambda device: answer(device, DRAFTS[name]))
-    assert on_gpu == on_cpu
+def test_a_drafter_and_its_state_stay_on_the_targets_device(
+    name: str, on_cpu: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = both(monkeypatch, lambda device: answer(on_cpu, device, DRAFTS[name]))
+    assert there == here
 
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != AS_IS])
 def test_weights_in_few_bits_are_multiplied_where_the_drafter_is(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft, paths = DRAFTS["moa, N=1"], find_model_paths(SHIPPED)
-    prompt = choose(paths.prompts, 1, seed=0)["code"][0]
+    draft = DRAFTS["moa, N=1"]
+    prompt = choose(PATHS.prompts, 1, seed=0)["code"][0]
 
     def run(device: str) -> object:
-        with open_bench(paths, [draft], device) as opened:
+        with open_bench(PATHS, [draft], device) as opened:
             own = draft.directory
             quantised = tmp_path / device.replace(":", "-")
             quantise_directory(opened.bundles[own], mode, quantised)
             few_bits = replace(opened, bundles={own: quantised})
             return few_bits.answer(draft, PAPER_TREE, opened.tokens(prompt), 4).rounds.tokens
 
-    on_cpu, on_gpu = both(monkeypatch, run)
-    assert on_gpu == on_cpu
+    here, there = both(monkeypatch, run)
+    assert there == here
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", DRAFTS)
-def test_a_drafter_on_a_gpu_answers_as_on_the_cpu(name: str) -> None:
-    assert answer("cuda", DRAFTS[name]).tokens == answer("cpu", DRAFTS[name]).tokens
+def test_a_drafter_on_a_gpu_answers_as_on_the_cpu(name: str, on_cpu: Bench) -> None:
+    here, there = (answer(on_cpu, device, DRAFTS[name]) for device in ("cpu", "cuda"))
+    assert there.tokens == here.tokens
 
 
 @pytest.mark.parametrize("gpu", [GPU, MPS], ids=str)
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_walks_logits_where_they_are(rule: str, gpu: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_cpu, on_gpu = both(monkeypatch, lambda device: answer(device, DRAFTS["eagle"], rule, EVERY_PROCESSOR), gpu)
-    assert on_gpu == on_cpu
+def test_a_rule_walks_logits_where_they_are(
+    rule: str, gpu: torch.device, on_cpu: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(device: str) -> object:
+        return answer(on_cpu, device, DRAFTS["eagle"], rule, EVERY_PROCESSOR)
+
+    here, there = both(monkeypatch, run, gpu)
+    assert there == here
 
 
 @pytest.mark.parametrize(("dtype", "batch_invariant"), [("float32", None), ("bfloat16", None), ("bfloat16", False)])
@@ -112,8 +132,8 @@ def test_a_servers_target_is_whole_on_its_device(
         assert is_on_gpu(logits) == (device != "cpu")
         return logits.float().cpu()
 
-    on_cpu, on_gpu = both(monkeypatch, run)
-    torch.testing.assert_close(on_gpu, on_cpu, rtol=0, atol=0.1 if _is_half(getattr(torch, dtype)) else 1e-4)
+    here, there = both(monkeypatch, run)
+    torch.testing.assert_close(there, here, rtol=0, atol=0.1 if _is_half(getattr(torch, dtype)) else 1e-4)
 
 
 def test_what_transformers_generates_for_comparison_is_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +142,8 @@ def test_what_transformers_generates_for_comparison_is_made_on_the_device(monkey
     def run(device: str) -> object:
         return reference_answer(load_on_cpu_first(target, device), [5, 6, 7], (4,), 4).answer
 
-    on_cpu, on_gpu = both(monkeypatch, run)
-    assert on_gpu == on_cpu
+    here, there = both(monkeypatch, run)
+    assert there == here
 
 
 def test_the_pretence_refuses_what_a_gpu_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from server import cli as server_cli
 from tests.daemon import ready
 from tests.families import make_checkpoint
 from tests.hub import put_into_cache
-from tests.programs import command
+from tests.programs import Program, command
 from training import cli as training_cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "quick-start.md"
@@ -125,8 +125,12 @@ def typed_here(words: list[str], monkeypatch, capsys) -> str:
 
 @contextmanager
 def serving(words: list[str]) -> Iterator[str]:
-    """Runs a command that serves; yields its address."""
-    with ready(subprocess.Popen([command(words[0]), *words[1:]], stderr=subprocess.PIPE, text=True)) as address:
+    """Runs a command that serves; yields its address. The server is no fork: it looks up the hub's cache on import."""
+    if words[0] == "outrider":
+        process: Program | subprocess.Popen[str] = Program(*words, stderr=subprocess.PIPE)
+    else:
+        process = subprocess.Popen([command(words[0]), *words[1:]], stderr=subprocess.PIPE, text=True)
+    with ready(process) as address:
         yield address
 
 

@@ -59,10 +59,17 @@ class Session:
         self.branch_slots = [self.branch_slots[each] for each in below]
         self.slots.give(dead)
 
-    def expected(self, reference: PreTrainedModel, branch: int) -> torch.Tensor:
-        """The plain model's logits after the branch's whole path, `[vocabulary]`."""
-        path = self.past_tokens + [self.branch_tokens[each] for each in self.line(branch)]
-        return linear_logits(reference, path)[-1]
+    def expected(self, reference: PreTrainedModel, newest: int) -> list[torch.Tensor]:
+        """The plain model's logits after the whole path of each of the newest branches, `[vocabulary]`; those of a
+        branch come from the same forward as those of its ancestors."""
+        found: dict[int, torch.Tensor] = {}
+        rows = range(len(self.parents))[-newest:]
+        for branch in reversed(rows):
+            if branch not in found:
+                line = self.line(branch)
+                path = self.past_tokens + [self.branch_tokens[each] for each in line]
+                found |= zip(line, linear_logits(reference, path)[-len(line) :], strict=True)
+        return [found[branch] for branch in rows]
 
 
 @torch.inference_mode()
@@ -78,11 +85,10 @@ def check(
     segments: Sequence[Segment],
     tolerance: float = 1e-9,
 ) -> None:
-    """Runs one pass and compares every wanted row with a linear forward of its own path."""
+    """Runs one pass and compares every wanted row with a linear forward of a path that it is on."""
     logits = packed.forward(segments).logits
-    expected = [
-        session.expected(reference, len(session.parents) - len(segment.tokens) + row)
-        for session, segment in zip(sessions, segments, strict=True)
-        for row in segment.wanted
-    ]
+    expected: list[torch.Tensor] = []
+    for session, segment in zip(sessions, segments, strict=True):
+        rows = session.expected(reference, len(segment.tokens))
+        expected += [rows[wanted] for wanted in segment.wanted]
     torch.testing.assert_close(logits, torch.stack(expected), rtol=0, atol=tolerance)

@@ -1,5 +1,6 @@
 """Packed passes of many families answer as each family does by itself."""
 
+import copy
 from functools import cache
 from pathlib import Path
 
@@ -35,12 +36,12 @@ def own(directory):
 
 
 @pytest.fixture(scope="module")
-def packed(directory):
-    """The same model, run in passes that were checked."""
+def packed(own):
+    """A copy of it, run in passes that were checked."""
 
     @cache
     def build(family: str) -> PackedModel:
-        model = load_causal_lm(directory(family), dtype="float64")
+        model = copy.deepcopy(own(family))
         check_agreement(model)
         return PackedModel(model, 200)
 

@@ -217,5 +217,5 @@ def test_cuda_stays_near(
         each.commit(len(each.parents) - 1)
     segments = [each.propose([1, 2, 3, 4], [-1, 0, 0, 2]) for each in sessions]
     logits = model.forward(segments).logits.double().cpu()
-    expected = torch.stack([each.expected(reference(family), row) for each in sessions for row in range(4)])
+    expected = torch.stack([row for each in sessions for row in each.expected(reference(family), newest=4)])
     assert (logits - expected).abs().max() < tolerance

@@ -91,8 +91,8 @@ def directory(tmp_path_factory):
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_pass_is_refused(wrong: str, dtype: str, directory, monkeypatch: pytest.MonkeyPatch) -> None:
     family, spoil, form = WRONG[wrong]
-    check_agreement(load_causal_lm(directory(family), dtype=dtype))
     model = load_causal_lm(directory(family), dtype=dtype)
+    check_agreement(copy.deepcopy(model))
     spoil(monkeypatch)
     with pytest.raises(CheckpointError) as refused:
         check_agreement(model)

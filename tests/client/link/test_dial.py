@@ -65,10 +65,11 @@ def impatient(monkeypatch) -> None:
     monkeypatch.setattr("common.rpc.stub.CLIENT_OPTIONS", (*CLIENT_OPTIONS, (CONNECTING_MS, 500)))
 
 
-async def until(condition) -> None:
+async def only_left(sockets: int) -> None:
+    """Looks seldom, for each look collects garbage."""
     async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
+        while open_sockets() > sockets:
+            await asyncio.sleep(0.1)
 
 
 async def reached(address: Address, seconds: float = 5.0) -> Connection:
@@ -84,8 +85,8 @@ async def test_one_connection_is_left_of_all_that_were_tried(impatient):
     async with listening() as address:
         sockets = open_sockets()
         async with await reached(address):
-            await until(lambda: open_sockets() <= sockets + 2)  # of this end and of the server's
-        await until(lambda: open_sockets() <= sockets)
+            await only_left(sockets + 2)  # of this end and of the server's
+        await only_left(sockets)
 
 
 async def test_who_answers_and_speaks_no_protocol_of_ours_is_told_by_the_first_call():
@@ -239,5 +240,5 @@ async def test_who_is_cancelled_leaves_no_task_and_no_socket(impatient):
             await asyncio.sleep(0)
             assert asyncio.all_tasks() == before
             assert open_sockets() <= held + 3, "those of connections alone, of which gRPC makes an end"
-            await until(lambda: open_sockets() <= held)
+            await only_left(held)
     assert open_sockets() <= sockets

@@ -1,8 +1,8 @@
 """The weights of drafts: in one file, in Medusa's own, in shards, and refused as pickle with the way to convert."""
 
 import json
-import subprocess
-import sys
+import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from common.draft_models.weight_files import draft_weight_files, read_tensors, tensor_names
 from common.models.errors import CheckpointError
 from common.models.source import weight_files
+from tests.programs import FORKS
 from tests.sharded import shard
 
 TENSORS = {"fc.weight": torch.arange(6.0).view(2, 3), "a.b": torch.ones(2), "medusa_head.c": torch.zeros(3)}
@@ -49,6 +50,12 @@ def test_a_broken_shard_is_named(tmp_path):
         read_tensors(tmp_path)
 
 
+def run_in(folder: Path, code: str) -> None:
+    """As `python -c` runs it."""
+    os.chdir(folder)
+    exec(code, {"__name__": "__main__"})
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -70,7 +77,10 @@ def test_pickled_weights_are_refused_and_the_command_shown_converts_them(tmp_pat
         weight_files(tmp_path)
     assert str(of_a_model.value) == str(raised.value)
     code = str(raised.value).split('python -c "')[1].split('"`')[0]
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)
+    converting = FORKS.Process(target=run_in, args=(tmp_path, code))  # which has imported torch already
+    converting.start()
+    converting.join(120)
+    assert converting.exitcode == 0
     read = read_tensors(tmp_path)
     assert read.keys() == {f"{index}.{name}" for index in range(len(names)) for name in "ab"}
     assert all(torch.equal(tensor, shared) for tensor in read.values())

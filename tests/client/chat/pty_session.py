@@ -9,10 +9,12 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyte
+
+from tests.programs import FORKS, Program, _Passed, _run
 
 _SECONDS = 60.0
 _WIDTH, _HEIGHT = 100, 40
@@ -24,18 +26,14 @@ _TAKE_TERMINAL = (
 
 
 class PtySession:
-    def __init__(self, person: int, process: subprocess.Popen):
+    def __init__(self, person: int, process: subprocess.Popen | Program):
         self.written = b""
+        self.lines = [""]
+        """What scrolled away and what is on the screen, down to the cursor's line."""
         self.process = process
         self._person = person
         self._screen = pyte.HistoryScreen(_WIDTH, _HEIGHT, history=1000)
         self._emulator = pyte.ByteStream(self._screen)
-
-    @property
-    def lines(self) -> list[str]:
-        """What scrolled away and what is on the screen, down to the cursor's line."""
-        gone = ["".join(row[column].data for column in range(_WIDTH)).rstrip() for row in self._screen.history.top]
-        return gone + [line.rstrip() for line in self._screen.display[: self._screen.cursor.y + 1]]
 
     @property
     def screen(self) -> str:
@@ -80,6 +78,8 @@ class PtySession:
             return False
         self.written += written
         self._emulator.feed(written)
+        gone = ["".join(row[column].data for column in range(_WIDTH)).rstrip() for row in self._screen.history.top]
+        self.lines = gone + [line.rstrip() for line in self._screen.display[: self._screen.cursor.y + 1]]
         if _WHERE in written:
             self.type(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
         return True
@@ -87,20 +87,58 @@ class PtySession:
 
 @contextmanager
 def on_terminal(*arguments: str, **environment: str) -> Iterator[PtySession]:
+    with _terminal(environment) as (person, program, given):
+        process = subprocess.Popen(
+            (sys.executable, "-S", "-c", _TAKE_TERMINAL, *arguments),
+            stdin=program,
+            stdout=program,
+            stderr=program,
+            start_new_session=True,
+            env=given,
+        )
+        with _watched(person, program, process) as session:
+            yield session
+
+
+@contextmanager
+def forked_on_terminal(name: str, *arguments: str, **environment: str) -> Iterator[PtySession]:
+    """One of our programs, which need not import what it runs."""
+    with _terminal(environment) as (person, program, given):
+        process = _ForkedOnTerminal(program, name, arguments, given)
+        with _watched(person, program, process) as session:
+            yield session
+
+
+@contextmanager
+def _terminal(environment: dict[str, str]) -> Iterator[tuple[int, int, dict[str, str]]]:
+    """The ends of a person and of a program, which closes it, and the program's environment."""
     person, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", _HEIGHT, _WIDTH, 0, 0))
-    process = subprocess.Popen(
-        (sys.executable, "-S", "-c", _TAKE_TERMINAL, *arguments),
-        stdin=program,
-        stdout=program,
-        stderr=program,
-        start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
-    )
+    try:
+        yield person, program, {**os.environ, "TERM": "xterm-256color", **environment}
+    finally:
+        os.close(person)
+
+
+@contextmanager
+def _watched(person: int, program: int, process: subprocess.Popen | Program) -> Iterator[PtySession]:
     os.close(program)
     try:
         yield PtySession(person, process)
     finally:
         process.kill()
         process.wait()
-        os.close(person)
+
+
+class _ForkedOnTerminal(Program):
+    def __init__(self, terminal: int, name: str, arguments: Sequence[str], environment: dict[str, str]):
+        self._process = FORKS.Process(
+            target=_run_on_terminal, args=(_Passed(terminal), name, arguments, environment), daemon=True
+        )
+        self._process.start()
+
+
+def _run_on_terminal(terminal: int, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    _run(name, arguments, [terminal, os.dup(terminal), os.dup(terminal)], environment)

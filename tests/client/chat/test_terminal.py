@@ -1,4 +1,5 @@
-"""`outrider chat` as a user sees it: on a terminal, on a dumb one, and with the shipped models."""
+"""`outrider chat` as a user sees it: on a terminal, on a dumb one, and with the shipped models. On the dumb one it is
+the installed program; on the other, a fork, which has imported already what it would take seconds over."""
 
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from client.chat.lines import LEAVING
-from tests.client.chat.pty_session import PtySession, on_terminal
+from tests.client.chat.pty_session import PtySession, forked_on_terminal, on_terminal
 from tests.daemon import outriderd
 from tests.programs import command
 
@@ -26,8 +27,8 @@ def chat(server, tmp_path_factory, tmp_path):
     cache = tmp_path_factory.getbasetemp() / "demo-cache"
     where = ("--server", server, "--cache-dir", str(cache), "--threads", "1", "--layers", "0")
 
-    def begin(*settings: str, **environment: str):
-        return on_terminal(command("outrider"), "chat", *where, *settings, XDG_STATE_HOME=str(tmp_path), **environment)
+    def begin(*settings: str, program: str = "outrider", run=forked_on_terminal, **environment: str):
+        return run(program, "chat", *where, *settings, XDG_STATE_HOME=str(tmp_path), **environment)
 
     return begin
 
@@ -84,7 +85,7 @@ def test_a_conversation_on_a_terminal(chat, tmp_path):
 
 
 def test_a_dumb_terminal_sees_no_escape_codes(chat):
-    with chat("--draft", "lookup", TERM="dumb") as session:
+    with chat("--draft", "lookup", program=command("outrider"), run=on_terminal, TERM="dumb") as session:
         session.until(lambda lines: lines[-1] == ">")
         assert "Outrider" in session.ask("Who are you?\r")
         session.ask("hello [[private]] there\r", "...")  # a span that is open takes the lines that follow

@@ -34,12 +34,12 @@ from client.private.spans import BEGIN, END
 from client.terminal.progress import download_bar
 from common.address import parse_address
 from common.protocol.errors import OutriderError
-from tests.client.chat.pty_session import on_terminal
+from tests.client.chat.pty_session import forked_on_terminal
 from tests.client.private.test_spans_wire import check_silence
 from tests.client.wiretap import Wiretap, tapped
 from tests.daemon import outriderd, ready
 from tests.families import make_checkpoint
-from tests.programs import Program, command
+from tests.programs import Program
 
 LOADS = {"draft": None, "device": "cpu", "dtype": "float64", "threads": 1, "layers": None, "state": None}
 OPTIONS = AnswerOptions(STREAM, 16)
@@ -374,7 +374,7 @@ async def test_as_many_chats_as_places(serve, tap, cache) -> None:
 def test_a_person_at_a_terminal_sees_it_and_goes_on_without_it(serve, tap, cache, tmp_path) -> None:
     where = ("--server", tap.address, "--cache-dir", str(cache), "--dtype", "float64", "--threads", "1")
     asked = ("chat", *where, "--max-new-tokens", "12")
-    with on_terminal(command("outrider"), *asked, XDG_STATE_HOME=str(tmp_path)) as session:
+    with forked_on_terminal("outrider", *asked, XDG_STATE_HOME=str(tmp_path)) as session:
         session.until(lambda lines: lines[-1] == ">")
         assert "draft same; /help says" in session.text
         assert "12 tokens in" in session.ask("hello\r")

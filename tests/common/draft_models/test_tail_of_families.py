@@ -22,14 +22,24 @@ ROUNDING = 1e-4
 
 @pytest.fixture(scope="module")
 def tails(tmp_path_factory):
-    """A family's target, and the directory of its last two layers."""
+    """The directory of a family's last two layers, the target's logits, and what enters each of its layers."""
 
     @cache
+    @torch.inference_mode()
     def make(family: str):
         folder = tmp_path_factory.mktemp(family)
         target = make_family_checkpoint(folder / "target", ALL[family])
         write_tail(target, 2, folder / "tail")
-        return target, folder / "tail"
+        whole = load_causal_lm(target, dtype="float64")
+        entering: list[torch.Tensor] = []
+
+        def note(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            entering.append(given[0] if given else named["hidden_states"])
+
+        for layer in layers_of(whole):
+            layer.register_forward_pre_hook(note, with_kwargs=True)
+        due = whole(torch.tensor([TOKENS]), use_cache=False).logits[0]
+        return folder / "tail", due, entering
 
     return make
 
@@ -38,15 +48,7 @@ def tails(tmp_path_factory):
 @pytest.mark.parametrize("family", ALL)
 @torch.inference_mode()
 def test_the_last_layers_of_every_family(family: str, layers: int, tails) -> None:
-    target, directory = tails(family)
-    whole = load_causal_lm(target, dtype="float64")
-    entering: list[torch.Tensor] = []
-
-    def note(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        entering.append(given[0] if given else named["hidden_states"])
-
-    layers_of(whole)[LAYERS - layers].register_forward_pre_hook(note, with_kwargs=True)
-    due = whole(torch.tensor([TOKENS]), use_cache=False).logits[0]
+    directory, due, entering = tails(family)
     tail = load_tail(directory, layers, "cpu", "float64")
     assert len(layers_of(tail)) == layers
     take_over(tail)
@@ -55,5 +57,7 @@ def test_the_last_layers_of_every_family(family: str, layers: int, tails) -> Non
         [Segment(TOKENS, range(count), range(-1, count - 1))],
         PlanLimits(count, VOCABULARY, torch.float64, torch.device("cpu")),
     )
-    out = run_layers(tail, PassContext(plan.attention, pool_for(tail, count)), plan.positions, entering[0])
+    out = run_layers(
+        tail, PassContext(plan.attention, pool_for(tail, count)), plan.positions, entering[LAYERS - layers]
+    )
     torch.testing.assert_close(head_of(tail)(out[0]), due, rtol=0, atol=ROUNDING)

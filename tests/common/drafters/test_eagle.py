@@ -1,6 +1,8 @@
 """The eagle drafter computes what training computed, whatever state has arrived, and keeps the answer exact."""
 
+import copy
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -33,8 +35,7 @@ class Scene:
     """A random target and a random draft, and the target's hidden states of `TOKENS` as they arrive."""
 
     def __init__(self, folder, family="llama", further=0):
-        self.checkpoint = make_checkpoint(folder / family, family)
-        self.target = load_causal_lm(self.checkpoint, dtype=torch.float64)
+        self.target = load_causal_lm(make_checkpoint(folder / family, family), dtype=torch.float64)
         torch.manual_seed(0)
         layer = LayerShape(HIDDEN, 6, 2, 8, 64, input_norm=False)
         behind = tuple(replace(layer, input_norm=True, sliding_window=4) for _ in range(further))
@@ -73,6 +74,19 @@ class Scene:
             if length not in known:
                 features[length] = out
         return torch.log_softmax(self.target.lm_head(out).float(), -1)
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    """By family, with what the target says behind `TOKENS`."""
+
+    @cache
+    def make(family):
+        scene = Scene(tmp_path_factory.mktemp(family), family)
+        said = scene.target.generate(torch.tensor([TOKENS]), max_new_tokens=30, do_sample=False, eos_token_id=None)
+        return scene, tuple(said[0, len(TOKENS) :].tolist())
+
+    return make
 
 
 @pytest.fixture(scope="module")
@@ -221,22 +235,16 @@ def test_a_trimmed_head_proposes_nothing_but_kept_tokens(scene):
     assert_proposed(proposals, 0, dict(zip(kept.tolist(), within, strict=True)))
 
 
-def generated(checkpoint, new_tokens):
-    model = load_causal_lm(checkpoint, dtype=torch.float64)
-    out = model.generate(torch.tensor([TOKENS]), max_new_tokens=new_tokens, do_sample=False, eos_token_id=None)
-    return tuple(out[0, len(TOKENS) :].tolist())
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", [None, 1, 2])
-def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(tmp_path, family, seed):
-    scene = Scene(tmp_path, family)
+def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(scenes, family, seed):
+    scene, said = scenes(family)
     drafter = scene.drafter()
     channel = None if seed is None else LossyChannel(seed)
-    packed = PackedModel(load_causal_lm(scene.checkpoint, dtype=torch.float64), 256, keep_hidden=True)
+    packed = PackedModel(copy.deepcopy(scene.target), 256, keep_hidden=True)
     rounds = Rounds(packed, drafter, [HiddenExporter(HIDDEN)], levels=3, channel=channel)
     answer = rounds.answer(TOKENS, 30)
-    assert answer.tokens == generated(scene.checkpoint, 30)
+    assert answer.tokens == said
     assert answer.levels > answer.passes  # it did draft
     assert channel is None or (channel.lost > 5 and channel.delivered > 5)
 

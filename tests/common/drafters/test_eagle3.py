@@ -3,6 +3,7 @@ exact."""
 
 import copy
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -34,8 +35,7 @@ class Scene:
     arrive."""
 
     def __init__(self, folder, family="llama", own_embedding=False, further=0, own_head=True):
-        self.checkpoint = make_checkpoint(folder / family, family)
-        self.target = load_causal_lm(self.checkpoint, dtype=torch.float64)
+        self.target = load_causal_lm(make_checkpoint(folder / family, family), dtype=torch.float64)
         torch.manual_seed(0)
         layer = LayerShape(HIDDEN, 6, 2, 8, 64, input_norm=False)
         behind = tuple(replace(layer, input_norm=True, sliding_window=4) for _ in range(further))
@@ -87,6 +87,19 @@ class Scene:
                 features[length] = out
         logps = torch.log_softmax(self.draft.logits(out, self.target.lm_head).float(), -1)
         return logps if self.kept is None else dict(zip(KEPT.tolist(), logps, strict=True))
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    """By family, with what the target says behind `TOKENS`."""
+
+    @cache
+    def make(family):
+        scene = Scene(tmp_path_factory.mktemp(family), family)
+        said = scene.target.generate(torch.tensor([TOKENS]), max_new_tokens=30, do_sample=False, eos_token_id=None)
+        return scene, tuple(said[0, len(TOKENS) :].tolist())
+
+    return make
 
 
 @pytest.fixture(
@@ -161,9 +174,9 @@ def test_an_embedding_equal_to_the_targets_is_not_kept_twice(tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_exporter_fuses_what_enters_the_layers(tmp_path, family):
-    scene = Scene(tmp_path, family)
-    packed = PackedModel(load_causal_lm(scene.checkpoint, dtype=torch.float64), 32, taps=(0, 1, 2, 3))
+def test_the_exporter_fuses_what_enters_the_layers(scenes, family):
+    scene, _ = scenes(family)
+    packed = PackedModel(copy.deepcopy(scene.target), 32, taps=(0, 1, 2, 3))
     slots = (7, 3, 5, 1, 2, 4, 6, 8, 9, 11, 10, 12)
     packed.forward([Segment(TOKENS, slots, range(-1, 11))])
     where = torch.tensor(slots)
@@ -177,13 +190,12 @@ def test_the_exporter_fuses_what_enters_the_layers(tmp_path, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", [None, 1])
-def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(tmp_path, family, seed):
-    scene = Scene(tmp_path, family)
+def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(scenes, family, seed):
+    scene, said = scenes(family)
     channel = None if seed is None else LossyChannel(seed)
-    packed = PackedModel(load_causal_lm(scene.checkpoint, dtype=torch.float64), 256, taps=TAPS)
+    packed = PackedModel(copy.deepcopy(scene.target), 256, taps=TAPS)
     rounds = Rounds(packed, scene.drafter(), [FusedExporter(scene.fuse, TAPS)], levels=3, channel=channel)
     answer = rounds.answer(TOKENS, 30)
-    said = scene.target.generate(torch.tensor([TOKENS]), max_new_tokens=30, do_sample=False, eos_token_id=None)
-    assert answer.tokens == tuple(said[0, len(TOKENS) :].tolist())
+    assert answer.tokens == said
     assert answer.levels > answer.passes  # it did draft
     assert channel is None or (channel.lost > 5 and channel.delivered > 5)

@@ -35,19 +35,24 @@ def drafter_of(checkpoint, **bounds):
     return TreeDrafter(IndependentNetwork(model, VOCAB), Expansion(least_probability=1e-9, **bounds))
 
 
+@pytest.fixture(scope="module")
+def model(checkpoint):
+    """As transformers runs it."""
+    return load_causal_lm(checkpoint, dtype=torch.float64)
+
+
 @torch.inference_mode()
-def log_probabilities(checkpoint, sequence):
-    model = load_causal_lm(checkpoint, dtype=torch.float64)
+def log_probabilities(model, sequence):
     return torch.log_softmax(model(torch.tensor([sequence])).logits[0, -1], dim=-1)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_proposals_carry_the_models_own_log_probabilities_whatever_was_committed(checkpoint, seed):
+def test_proposals_carry_the_models_own_log_probabilities_whatever_was_committed(checkpoint, model, seed):
     draw = random.Random(seed)
     growing = Growing(drafter_of(checkpoint, breadth=4, nodes=40), PROMPT, VOCAB)
     for _ in range(12):
         for path, proposal in growing.draft():
-            expected = log_probabilities(checkpoint, path)[proposal.token].item()
+            expected = log_probabilities(model, path)[proposal.token].item()
             assert proposal.logp == pytest.approx(expected, abs=1e-5)
         root = growing.session.tree.root
         drafted = [] if not root.children else [draw.choice(list(root.children))]
@@ -70,9 +75,9 @@ def test_no_token_is_computed_twice(checkpoint):
     assert drafter.computed <= len(PROMPT) + proposed + undrafted
 
 
-def test_the_first_level_is_the_models_likeliest_tokens(checkpoint):
+def test_the_first_level_is_the_models_likeliest_tokens(checkpoint, model):
     growing = Growing(drafter_of(checkpoint, breadth=4), PROMPT, VOCAB)
-    best = torch.topk(log_probabilities(checkpoint, PROMPT), 4).indices.tolist()
+    best = torch.topk(log_probabilities(model, PROMPT), 4).indices.tolist()
     assert [proposal.token for _, proposal in growing.draft()] == best
 
 
@@ -89,7 +94,7 @@ def test_a_prompt_is_read_in_pieces(checkpoint, monkeypatch, chunk):
     ]
 
 
-def test_a_rewritten_history_costs_only_what_changed(checkpoint):
+def test_a_rewritten_history_costs_only_what_changed(checkpoint, model):
     drafter = drafter_of(checkpoint)
     growing = Growing(drafter, list(range(100)), VOCAB)
     growing.draft()
@@ -99,7 +104,7 @@ def test_a_rewritten_history_costs_only_what_changed(checkpoint):
     growing.session.extend(90, [200, 201, 202], Settings(10))
     drafted = growing.draft()
     assert drafter.computed - before == 3
-    expected = log_probabilities(checkpoint, drafted[0][0])[drafted[0][1].token].item()
+    expected = log_probabilities(model, drafted[0][0])[drafted[0][1].token].item()
     assert drafted[0][1].logp == pytest.approx(expected, abs=1e-5)
 
 

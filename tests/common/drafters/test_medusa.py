@@ -1,7 +1,9 @@
 """The medusa drafter proposes its heads' tree from the newest state, and the rest of it where the state lags."""
 
+import copy
 import math
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -166,20 +168,27 @@ def test_a_repeated_turn_proposes_again(draft, hidden):
     assert drafter.draft(view) == first
 
 
-def generated(checkpoint, new_tokens):
-    model = load_causal_lm(checkpoint, dtype=torch.float64)
-    out = model.generate(torch.tensor([TOKENS]), max_new_tokens=new_tokens, do_sample=False, eos_token_id=None)
-    return tuple(out[0, len(TOKENS) :].tolist())
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory):
+    """By family, with what the target says behind `TOKENS`."""
+
+    @cache
+    def make(family):
+        target = load_causal_lm(make_checkpoint(tmp_path_factory.mktemp(family), family), dtype=torch.float64)
+        said = target.generate(torch.tensor([TOKENS]), max_new_tokens=30, do_sample=False, eos_token_id=None)
+        return target, tuple(said[0, len(TOKENS) :].tolist())
+
+    return make
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", [None, 1, 2])
-def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(tmp_path, draft, family, seed):
-    checkpoint = make_checkpoint(tmp_path / "target", family)
+def test_rounds_say_what_the_target_says_with_gaps_in_the_state_too(targets, draft, family, seed):
+    target, said = targets(family)
     channel = None if seed is None else LossyChannel(seed)
-    packed = PackedModel(load_causal_lm(checkpoint, dtype=torch.float64), 512, keep_hidden=True)
+    packed = PackedModel(copy.deepcopy(target), 512, keep_hidden=True)
     answer = Rounds(packed, drafter_of(draft), [HiddenExporter(HIDDEN)], channel=channel).answer(TOKENS, 30)
-    assert answer.tokens == generated(checkpoint, 30)
+    assert answer.tokens == said
     assert sum(answer.packed) > answer.passes  # it did draft
     assert channel is None or (channel.lost > 5 and channel.delivered > 5)
 

@@ -1,5 +1,7 @@
 """The moa drafter computes what training simulated: with whatever state has arrived, at every depth, over a tree."""
 
+import copy
+
 import pytest
 import torch
 from transformers import DynamicCache
@@ -50,12 +52,10 @@ class Scene:
         packed = PackedModel(load_causal_lm(folder / "target", dtype=torch.float64), CONTEXT)
         packed.forward([Segment(TOKENS, range(len(TOKENS)), range(-1, len(TOKENS) - 1))])
         self.pool = packed.pool
-
-    def tail(self):
-        return load_tail(self.folder / "tail", self.depth, "cpu", torch.float64)
+        self.tail = load_tail(self.folder / "tail", self.depth, "cpu", torch.float64)
 
     def drafter(self):
-        tail = self.tail()
+        tail = copy.deepcopy(self.tail)
         network = MoaNetwork(self.draft, tail, head_of(tail), StateRequest("moa", self.depth), CONTEXT, 64)
         return TreeDrafter(network, Expansion(children=5, breadth=3, least_probability=1e-9))
 
@@ -91,7 +91,7 @@ class Scene:
         if self.depth:
             sees = causal & held
             sources = TwoSources(key_values[-self.depth :].half().double(), sees, causal & ~sees)
-            out = through_tail(self.tail(), out, sources)
+            out = through_tail(self.tail, out, sources)
         return torch.log_softmax(self.target.lm_head(out[0, -1]).float(), -1)
 
 

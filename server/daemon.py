@@ -78,7 +78,10 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
         summary = {"model": target.model, **target.engine.counters.summary(), "held": held_then}
         _say(f"summary {json.dumps(summary)}")
     if not await _end_before(asked_to_stop, running):
-        os._exit(0)  # the interpreter would wait for the threads of passes
+        faults = _faults_of(running)
+        for fault in faults:
+            _say(f"outriderd: {fault}")
+        os._exit(1 if faults else 0)  # the interpreter would wait for the threads of passes
     for ended in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(ended, Exception):
             raise ended
@@ -109,12 +112,18 @@ async def _drain(
 
 
 async def _end_before(asked_again: asyncio.Event, running: Sequence[asyncio.Task[None]]) -> bool:
-    """Whether all that is `running` ends without the operator asking again, or soon after that."""
+    """Waits for `running`; once the operator asks again, for at most a second. Whether all ended."""
     impatient = asyncio.create_task(asked_again.wait())
     ended = asyncio.gather(*running, return_exceptions=True)
     await asyncio.wait((ended, impatient), return_when=asyncio.FIRST_COMPLETED)
     _, busy = await asyncio.wait(running, timeout=_LAST_WORDS_SECONDS)
     return not busy
+
+
+def _faults_of(running: Sequence[asyncio.Task[None]]) -> list[BaseException]:
+    """What ended those that have failed, while others are still busy."""
+    ended = (each for each in running if each.done() and not each.cancelled())
+    return [fault for each in ended if (fault := each.exception()) is not None]
 
 
 def _on_signals() -> asyncio.Event:

@@ -244,7 +244,8 @@ class Supervisor:
         was_draining = self.plan.replicas[number].state is State.DRAINING
         self.plan = self.plan.ended(number, self._clock(), is_misuse=code == MISUSE)
         if was_draining:
-            has_drained = code == 0 or (code is None and held.address is None)  # or it was ended before it had begun
+            # One that is ended before it serves does not handle the signal yet, or is ended by Ray.
+            has_drained = code == 0 or (held.address is None and code in (None, -signal.SIGTERM))
             self._say(f"{_NAME}replica {number} {'has drained' if has_drained else f'{_how(code)} while it drained'}")
             return
         now = self.plan.replicas[number]

@@ -47,3 +47,17 @@ async def test_it_drains_at_once_whatever_the_store_of_its_fleet_does(
                     connected.close()
     fleet.answers.set()
     await living
+
+
+async def test_what_failed_is_told_though_others_are_busy() -> None:
+    async def fail() -> None:
+        raise ArithmeticError("the device fell off the bus")
+
+    async def work() -> None:
+        await asyncio.sleep(60)
+
+    busy, cancelled, failed = (asyncio.create_task(each) for each in (work(), work(), fail()))
+    cancelled.cancel()
+    await asyncio.wait((cancelled, failed))
+    assert [str(each) for each in daemon._faults_of((busy, cancelled, failed))] == ["the device fell off the bus"]
+    busy.cancel()

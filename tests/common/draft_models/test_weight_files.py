@@ -77,7 +77,7 @@ def test_pickled_weights_are_refused_and_the_command_shown_converts_them(tmp_pat
         weight_files(tmp_path)
     assert str(of_a_model.value) == str(raised.value)
     code = str(raised.value).split('python -c "')[1].split('"`')[0]
-    converting = FORKS.Process(target=run_in, args=(tmp_path, code))  # which has imported torch already
+    converting = FORKS.Process(target=run_in, args=(tmp_path, code), daemon=True)  # which has imported torch already
     converting.start()
     converting.join(120)
     assert converting.exitcode == 0

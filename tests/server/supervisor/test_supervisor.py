@@ -9,8 +9,9 @@ from common.address import Address
 from common.programs.command_line import MISUSE
 from common.protocol.errors import MisuseError
 from server.supervisor.plan import MOST_RESTARTS
+from server.supervisor.replica import Heard
 from server.supervisor.scaling import DOWN_AFTER_S, UP_AFTER_S, Bounds
-from server.supervisor.supervisor import LOAD_INTERVAL_S, FleetError
+from server.supervisor.supervisor import LOAD_INTERVAL_S, FleetError, ReplicaLostError
 from tests.server.supervisor.fake_fleet import FakeReplica, Fleet
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -168,6 +169,22 @@ async def test_how_one_ends_that_drains_is_told(code: int | None, is_lost: bool,
     await fleet.until(lambda: first.is_closed)
     assert f"outriderd: replica 0 {said}" in fleet.said
     await fleet.ended()
+
+
+@pytest.mark.parametrize("code", [-15, None])
+async def test_one_that_is_ended_while_it_loads_has_drained(monkeypatch: pytest.MonkeyPatch, code: int | None) -> None:
+    async def load(replica: FakeReplica) -> Heard:
+        await asyncio.sleep(0)
+        if replica.drains and code is None:
+            raise ReplicaLostError("its Ray actor is gone")
+        return Heard((), None, code if replica.drains else None)
+
+    monkeypatch.setattr(FakeReplica, "poll", load)
+    fleet = Fleet(Bounds(1, 1, 8))
+    await fleet.until(lambda: len(fleet.replicas) == 1)
+    fleet.supervisor.end()
+    await fleet.ended()
+    assert "outriderd: replica 0 has drained" in fleet.said
 
 
 async def test_answers_that_wait_get_another_replica() -> None:

@@ -81,6 +81,8 @@ async def _live(options: ServeOptions, lead: Lead | None = None) -> None:
         faults = _faults_of(running)
         for fault in faults:
             _say(f"outriderd: {fault}")
+        if lead is not None:
+            lead.kill()
         os._exit(1 if faults else 0)  # the interpreter would wait for the threads of passes
     for ended in await asyncio.gather(*running, return_exceptions=True):
         if isinstance(ended, Exception):

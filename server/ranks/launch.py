@@ -61,6 +61,7 @@ class ChildRanks:
         self.expect_end()
         for child in self._children:
             child.kill()
+        self._folder.cleanup()
 
     def close(self) -> None:
         """Ends those that have not ended."""

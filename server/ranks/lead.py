@@ -168,9 +168,13 @@ class Lead:
     def _end_at_once(self, sentence: str) -> None:
         sys.stderr.write(f"outriderd: {sentence}\n")
         sys.stderr.flush()
-        if self._children is not None:
-            self._children.kill()  # one that hangs would keep its memory of the GPU
+        self.kill()
         os._exit(1)
+
+    def kill(self) -> None:
+        """Ends the other ranks of this machine at once. One that hangs would keep its memory of the GPU."""
+        if self._children is not None:
+            self._children.kill()
 
     def close(self) -> None:
         """Ends the other ranks."""

@@ -49,6 +49,19 @@ def test_they_end_when_they_are_closed(sentences: "queue.Queue[str]") -> None:
 
 
 @pytest.mark.usefixtures("idle_follower")
+def test_killed_at_once_they_leave_nothing(sentences: "queue.Queue[str]") -> None:
+    with closing(ChildRanks(3, "cpu", sentences.put)) as ranks:
+        folder = Path(ranks.store).parent
+        assert folder.exists()
+        others = children()
+        ranks.kill()
+        assert not folder.exists()
+        gone, alive = psutil.wait_procs(others, ENDING_S)
+        assert (len(gone), alive) == (2, [])
+    assert sentences.empty()
+
+
+@pytest.mark.usefixtures("idle_follower")
 def test_one_that_ends_before_is_named(sentences: "queue.Queue[str]") -> None:
     with closing(ChildRanks(3, "cpu", sentences.put)):
         children()[1].kill()

@@ -43,8 +43,8 @@ wheel: install
 	rm -rf build
 	$(BIN)/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
-# Four processes for two cores, for many tests wait; files in the order that tests/conftest.py gives them, which is not that of
-# their numbers of tests; with bytecode kept, for each process would compile all modules.
+# Four processes for two cores, for many tests wait; --no-loadscope-reorder keeps the order of tests/conftest.py;
+# with bytecode kept, for each process would compile all modules.
 test: install
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 

@@ -48,9 +48,9 @@ class TextForm:
 class StreamEmitter:
     """A conversation's token listener. `on_link_gone` is called once the server has not answered for the grace time;
     from then on drafted text is emitted too, as far as `accept` allows. `on_stop` is called when the text has ended and
-    the server does not know: with a stop string in drafted text, with one that special tokens parted, or with the only
-    call that is wanted. `upload_s` says
-    by how many seconds the server may answer later for what is being sent to it."""
+    the server does not know: with a stop string in drafted text, with one in which special tokens stand, which only
+    the server reads, or with the only call that is wanted. `upload_s` says by how many seconds the server may answer
+    later for what is being sent to it."""
 
     def __init__(
         self,

@@ -102,8 +102,8 @@ def open_work(out: Path, settings: DemoSettings, resume: bool) -> WorkPaths:
     elif work.folder.exists():
         advice = "add --resume" if work.settings.exists() else "remove it, as it has nothing for --resume"
         raise RecipeError(f"{work.folder} holds an earlier run: {advice}, or choose another --out")
-    elif any(finished.exists() for finished in (out / "target", out / "prompts.jsonl")):
-        raise RecipeError(f"{out} holds the target of an earlier run: choose another --out")
+    elif found := next((path for path in (out / "target", out / "prompts.jsonl") if path.exists()), None):
+        raise RecipeError(f"{found} is of an earlier run, which may have taken hours: move it, or choose another --out")
     with written(work.folder, BEGUN_AGAIN):
         work.folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(work.settings) as file:

@@ -102,7 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     folders: dict[str, dict[Path, float]] = {}
     for item in items:
-        folders.setdefault(item.nodeid.split("/")[1], {}).setdefault(item.path, 0.0)
+        folder = item.nodeid.split("::")[0].split("/")[1:-1]  # below tests
+        folders.setdefault(folder[0] if folder else "", {}).setdefault(item.path, 0.0)
     for files in folders.values():
         for index, path in enumerate(files):
             files[path] = (index + 0.5) / len(files)

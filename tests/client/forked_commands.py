@@ -46,8 +46,8 @@ while True:
         break
     for stream in streams:
         os.close(stream)
-    asked.send(b"%d" % child)
-    asked.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    asked.send(b"pid %d" % child)
+    asked.send(b"code %d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 asked.close()
 for number, stream in enumerate(streams):
     os.dup2(stream, number)
@@ -61,16 +61,20 @@ class ForkedCommand:
 
     def __init__(self, pid: int, stderr: TextIO, asked: socket.socket):
         self.pid, self.stderr, self._asked = pid, stderr, asked
+        self._code: int | None = None
 
     def wait(self) -> int:
-        return int(self._asked.recv(64))
+        if self._code is None:
+            self._code = _number(self._asked, "code")
+        return self._code
 
     def send_signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+        if self._code is None:
+            self.send_signal(signal.SIGKILL)
 
 
 class ForkedCommands:
@@ -85,9 +89,16 @@ class ForkedCommands:
         with open(stdin) as typed, open(stdout, "w") as written:
             streams = [typed.fileno(), written.fileno(), write]
             socket.send_fds(self._asked, [json.dumps([str(told), *arguments]).encode()], streams)
-            pid = int(self._asked.recv(64))
+            pid = _number(self._asked, "pid")
         os.close(write)
         return ForkedCommand(pid, open(read, encoding="utf-8"), self._asked)
+
+
+def _number(asked: socket.socket, kind: str) -> int:
+    """The next that is told, which must be of this kind: an exit code is never killed as a process."""
+    told, number = asked.recv(64).split()
+    assert told == kind.encode()
+    return int(number)
 
 
 @contextmanager

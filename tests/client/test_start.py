@@ -57,9 +57,13 @@ def imported_beside_torch(commands: ForkedCommands, tmp_path: Path, *arguments: 
     told, typed, written = (tmp_path / name for name in ("modules", "typed", "written"))
     typed.write_text(said)
     process = commands.start(told, *arguments, stdin=typed, stdout=written)
-    with process.stderr:
-        explained = process.stderr.read()
-    assert process.wait() == 0, explained
+    try:
+        with process.stderr:
+            explained = process.stderr.read()
+        assert process.wait() == 0, explained
+    finally:  # pytest's time limit
+        process.kill()
+        process.wait()
     assert written.read_text().strip()
     return set(told.read_text().split())
 

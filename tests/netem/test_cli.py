@@ -82,6 +82,14 @@ def test_misuse_is_answered_in_one_sentence(
     assert printed.err.count("\n") == 1
 
 
+def test_misuse_of_the_installed_program_is_answered_in_one_sentence() -> None:
+    """What is printed on import would show here."""
+    answer = outrider_lab("link", "4g")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "write it after --" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
 def test_a_port_in_use_is_a_failure() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         answer = outrider_lab("proxy", "4g", "--to", "127.0.0.1:1", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")

@@ -42,8 +42,8 @@ def test_a_tree_is_the_same(name: str, opened: Bench, monkeypatch: pytest.Monkey
         tokens = opened.tokens(choose(PATHS.prompts, 1, seed=0)["code"][0])
         return opened.answer(DRAFTS[name], PAPER_TREE, tokens, 12).rounds
 
-    plain = answer(NONE)
     monkeypatch.setattr(PrepackedLinear, "forward", counted)
+    plain = answer(NONE)
     assert not calls
     assert answer(EVERY) == plain
     assert calls

@@ -54,6 +54,7 @@ def said() -> dict[str, Any]:
     process = FORKS.Process(target=_say_what_it_is, args=(place, its), daemon=True)
     process.start()
     its.close()
+    assert ours.poll(100)
     found: dict[str, Any] = ours.recv()
     process.join(100)
     assert process.exitcode == 0

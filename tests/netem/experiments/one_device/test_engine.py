@@ -28,8 +28,8 @@ WIDE = PointTimes(Point(16, 1024, 65), 12, 900.0, 1000.0, 100.0, None, None, 0.9
 
 @pytest.fixture
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each time, one is enough to have a row."""
-    monkeypatch.setattr("netem.experiments.one_device.engine.QUICK", replace(QUICK, repetitions=1))
+    """Of each time, two are enough to have a row."""
+    monkeypatch.setattr("netem.experiments.one_device.engine.QUICK", replace(QUICK, repetitions=2))
 
 
 def test_a_run_within_its_bounds_is_valid() -> None:

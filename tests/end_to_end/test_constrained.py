@@ -10,7 +10,7 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from transformers import LogitsProcessor
 
-from client.drafting.policies import LOCKSTEP, STREAM, Policy
+from client.drafting.policies import LOCKSTEP
 from client.errors import ServerRefusedError
 from common.drafters.lookup import LookupDrafter
 from common.models.checkpoint import load_tokenizer
@@ -65,14 +65,19 @@ class Setting:
         self.end = self.tokenizer.eos_token_id
         vocab = LocalServer(self.checkpoint).vocab
         constrain = Grammars(self.tokenizer, vocab, {self.end})
-        self.server = LocalServer(self.checkpoint, frozenset({self.end}), constrain=constrain)
+        self._constrain = constrain
+        self.server = self.new_server()
         self._vocabulary = LLTokenizer(self.tokenizer.backend_tokenizer.to_str(), n_vocab=vocab, eos_token=self.end)
+
+    def new_server(self) -> LocalServer:
+        """One that knows nothing of passes yet."""
+        return LocalServer(self.checkpoint, frozenset({self.end}), constrain=self._constrain)
 
     def truth(self, constraint: Constraint) -> tuple[int, ...]:
         return self.server.generate(tuple(PROMPT), LENGTH, (self.end,), [Masked(self._vocabulary, constraint)])
 
-    async def ask(self, drafter, settings: Settings, policy: Policy = STREAM, clock=time.monotonic):
-        async with self.server.running(clock), self.server.converse(drafter, policy) as conversation:
+    async def ask(self, drafter, settings: Settings):
+        async with self.server.running(), self.server.converse(drafter) as conversation:
             return await conversation.answer(PROMPT, settings, lambda committed, provisional: None)
 
 
@@ -164,14 +169,15 @@ async def test_forced_tokens_need_no_pass(setting):
 async def test_a_drafter_that_knows_the_constraint_saves_passes(setting):
     """Against one of the same network that does not: what the target may not choose is not worth drafting."""
     asked = Settings(LENGTH, idle="lockstep", constraint=CONSTRAINTS["regex"])
-    server, passes = setting.server, []
-    for constrain in (server._constrain, lambda constraint: None):
-        held, server._constrain = server._constrain, constrain
-        try:
-            # Neither when nodes come nor how many are worth their time in a pass depends on how busy this machine is.
-            answer = await setting.ask(drafter_named("independent", setting), asked, LOCKSTEP, lambda: 0.0)
-        finally:
-            server._constrain = held
+    passes = []
+    for knows in (True, False):
+        # Neither when nodes come nor how many are worth their time in a pass depends on how busy a machine is or was.
+        server = setting.new_server()
+        async with server.running(lambda: 0.0):
+            if not knows:
+                server._constrain = lambda constraint: None  # which only its clients ask
+            async with server.converse(drafter_named("independent", setting), LOCKSTEP) as conversation:
+                answer = await conversation.answer(PROMPT, asked, lambda *tokens: None)
         assert answer.tokens == setting.truth(CONSTRAINTS["regex"])
         passes.append(answer.stats.passes)
     assert passes[0] < passes[1]

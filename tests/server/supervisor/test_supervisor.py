@@ -52,7 +52,7 @@ async def test_a_list_is_handed_over_once_the_one_before_has_arrived() -> None:
     first.is_told_at_once.clear()
     offered = first.offered
     second.code = -9
-    await fleet.until(lambda: len(third.told[-1]) == 2)
+    await fleet.until(lambda: len(third.told[-1]) == 2 and first.offered > offered)
     fleet.now = 1.0
     await fleet.until(lambda: len(third.told[-1]) == 3)
     assert first.offered == offered + 1, "the one that was overtaken could win"

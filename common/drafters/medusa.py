@@ -36,8 +36,8 @@ from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
 
-_Read = tuple[int, str, Sampling]
-"""The position of a state, the rule and the sampling for which candidates were computed."""
+_Read = tuple[int, int, str, Sampling]
+"""The position of a state, the prompt's length, the rule and the sampling for which candidates were computed."""
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
@@ -88,9 +88,9 @@ class MedusaDrafter:
         if newest == NOTHING or now == self._proposed:
             return ()
         self._proposed = now
-        read = (newest, view.rule, view.sampling)
+        read = (newest, view.prompt_length, view.rule, view.sampling)
         if read != self._read:
-            self._learn(view.tokens[: view.verified_length])
+            self._learn(view)
             self._read, self._offers = read, self._offer(newest, view)
         said = view.tokens[newest + 2 :]
         offered = [[token for token, _ in offer.candidates] for offer in self._offers]
@@ -110,11 +110,14 @@ class MedusaDrafter:
         predicts only what follows the next token."""
         return next((position for position in range(root - 1, -1, -1) if position in self._hidden), NOTHING)
 
-    def _learn(self, tokens: Sequence[int]) -> None:
-        """Teaches the ranking which tokens were committed at the positions of the heads' candidates."""
-        if self._read is not None and self._ranking is not None:
-            for token, offer in zip(tokens[self._read[0] + 2 :], self._offers, strict=False):
-                self._ranking.learn(offer, token)
+    def _learn(self, view: TreeView) -> None:
+        """Teaches the ranking which tokens the target chose at the positions of the heads' candidates."""
+        if self._read is None or self._ranking is None or self._read[1] != view.prompt_length:
+            return
+        of_the_target = range(view.prompt_length, view.verified_length)
+        for position, offer in enumerate(self._offers, self._read[0] + 2):
+            if position in of_the_target:
+                self._ranking.learn(offer, view.tokens[position])
 
     @torch.inference_mode()
     def _offer(self, newest: int, view: TreeView) -> list[Ranked]:

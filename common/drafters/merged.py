@@ -123,8 +123,9 @@ class MergedDrafter:
         if keep < len(self._tokens):
             self._owed.forget(keep)
         behind = view.tokens[keep:] if keep == len(self._tokens) else ()
-        # What was written alone says nothing of what the target would have chosen.
-        committed = behind[: max(0, len(behind) - view.provisional)]
+        # Neither what was written alone nor the next question says anything of what the target would have chosen.
+        is_answer = keep >= view.prompt_length
+        committed = behind[: max(0, len(behind) - view.provisional)] if is_answer else ()
         if committed:
             self._learn_trust(committed)
         for count in range(1, len(committed) + 1):

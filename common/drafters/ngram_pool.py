@@ -114,7 +114,7 @@ class PhrasePool(NgramPool):
         self._size = grams
         self._next: dict[tuple[int, ...], list[int]] = {}
 
-    def learn(self, before: Sequence[int], token: int) -> None:
+    def add(self, before: Sequence[int], token: int) -> None:
         """`token` follows each of the n-grams that end `before`."""
         for gram in self._grams(before):
             others = [each for each in self._next.pop(gram, ()) if each != token]

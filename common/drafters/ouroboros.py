@@ -43,5 +43,5 @@ class OuroborosDrafter(PhraseDrafter):
         for node in view.nodes:
             path, before = paths[node.id], (*tail, *paths[node.parent])
             if path not in self._seen and all(node.token not in pool.after(before) for pool in self._pools):
-                self._phrases.learn(before, node.token)
+                self._phrases.add(before, node.token)
         self._seen.update(paths.values())

@@ -45,7 +45,7 @@ class PhraseDrafter(NgramDrafter):
         before, committed = tokens[max(0, frontier - _LONGEST) : frontier], tokens[frontier:]
         for path, choice in self._chosen.items():
             if common_prefix(path, committed) < len(path):
-                self._phrases.learn((*before, *path), choice)
+                self._phrases.add((*before, *path), choice)
 
     def _rewind(self, length: int) -> None:
         super()._rewind(length)

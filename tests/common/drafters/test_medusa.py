@@ -4,6 +4,7 @@ import copy
 import math
 from dataclasses import replace
 from functools import cache
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from common.draft_models.exporters import HiddenExporter
 from common.draft_models.medusa import MedusaConfig, MedusaDraft
 from common.drafters.best_first import Expansion
 from common.drafters.medusa import MedusaDrafter
+from common.drafters.ranking import Ranked
 from common.models.checkpoint import load_causal_lm
 from common.models.packed import PackedModel
 from common.protocol.messages import State, StateRequest
@@ -159,6 +161,22 @@ def test_a_prompt_asked_again_is_drafted_for_from_the_states_that_it_left(draft,
     assert {path[0] for path in again} == set(best(draft, hidden[3], 0))
     answered = TreeView((*TOKENS[:5], 299), ())
     assert {path[0] for path in paths(answered, drafter.draft(answered))} == set(best(draft, hidden[4], 0))
+
+
+@pytest.mark.parametrize(
+    ("has_come", "then_asked", "taught"),
+    [(7, 8, [20, 21]), (5, 8, [20]), (7, 10, [])],
+    ids=["an answer", "an answer whose prompt the heads spoke of too", "the next question"],
+)
+def test_only_what_the_target_chose_teaches(draft, hidden, has_come, then_asked, taught):
+    """The heads speak of three tokens, from the second behind the newest state on."""
+    ranking, seen = Mock(), []
+    ranking.offers.return_value = [Ranked(()), Ranked(()), Ranked(())]
+    ranking.learn.side_effect = lambda offer, token: seen.append(token)
+    drafter = MedusaDrafter(draft, torch.nn.Identity(), StateRequest("medusa"), rank=lambda *given: ranking)
+    drafter.draft(TreeView(TOKENS, (), prompt_length=len(TOKENS)), [frame(hidden, 0, has_come)])
+    drafter.draft(TreeView((*TOKENS, 20, 21), (), prompt_length=then_asked), [frame(hidden, 7, 8)])
+    assert seen == taught
 
 
 def test_a_repeated_turn_proposes_again(draft, hidden):

@@ -197,6 +197,18 @@ def test_what_a_draft_wrote_alone_teaches_nothing_of_the_target():
     assert merged.committed == [0, 0]
 
 
+def test_the_next_question_teaches_nothing_of_the_target():
+    members = Scripted("moa", {(4,): math.log(0.3)}), Scripted("lookup", {(5,): HALF})
+    merged = MergedDrafter(members)
+    merged.expansion = Expansion(nodes=1)
+    tokens, asked = ROOT.tokens, len(ROOT.tokens)
+    for _ in range(20):
+        assert paths_of(merged.draft(TreeView(tokens, (), prompt_length=asked))).keys() == {(4,)}
+        tokens = (*tokens, 5, 9)
+        asked = len(tokens)
+    assert merged.committed == [0, 0]
+
+
 def test_what_hangs_from_a_guests_node_comes_behind_it_whoever_proposes_it():
     host, guest = Scripted("moa", {(4,): HALF}), Scripted("hydra", {(9,): HALF})
     merged = MergedDrafter([host, guest], [Scripted("lookup", {(9, 1): HALF / 2})])

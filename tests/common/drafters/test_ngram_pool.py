@@ -55,7 +55,7 @@ def test_a_text_tells_what_followed_the_longest_match_before_shorter_ones_the_ne
 def test_phrases_keep_to_their_size_and_forget_the_oldest_first(phrases):
     pool = PhrasePool(LONGEST, most=2, trust=0.5, grams=12)
     for before, token in phrases:
-        pool.learn(before, token)
+        pool.add(before, token)
         assert len(pool._next) <= 12
         assert next(iter(pool.after(before))) == token, "the newest"
     # Of four phrases at most twelve n-grams are.

@@ -77,6 +77,26 @@ def test_the_window_brings_forth_what_no_text_holds_and_only_beside_the_target()
     assert sum(beside[4:]) > 2 * len(beside[4:])
 
 
+@pytest.mark.parametrize("kind", PHRASES)
+def test_what_phrases_are_worth_is_learnt_and_text_is_none(kind):
+    drafter, tokens = kind(), (1, 2, 3)
+    drafter.draft(TreeView((1, 2), ()))
+    refused = TargetChoices(frontier=2, tokens=[2, 8], parents=[-1, 0], choices=[3, 4])
+    drafter.draft(TreeView(tokens, (), choices=refused))  # 4 behind (2, 8) is a phrase now
+
+    def told() -> dict[int, float]:
+        return {token: record.logp for token, record in drafter._phrases.after((2, 8)).items()}
+
+    claimed, held = told(), dict(drafter._phrases._next)
+    for _ in range(10):
+        for behind in ((2, 8), (5,)):  # the target never says 4 there
+            tokens += behind
+            drafter.draft(TreeView(tokens, (), choices=refused))
+    assert list(claimed) == list(told()) == [4]
+    assert told()[4] < claimed[4]
+    assert drafter._phrases._next == held
+
+
 def test_a_window_moves_on_by_as_many_places_as_were_committed():
     window, tokens = JacobiWindow(), [*range(100, 110)]
     window.follow(tokens, {}, columns=3)

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from client.drafting.policies import CLOUD, STREAM
 from netem.experiments.capacity.acceptance import Recording
-from netem.experiments.capacity.real import record, tokens_per_client_second
+from netem.experiments.capacity.real import Prompt, record, tokens_per_client_second
 from netem.experiments.capacity.replay import Replay
 from netem.experiments.capacity.replica import ReplicaLoad, ReplicaRun, ReplicaSystem, answer_in_turn, run_replica
 from netem.experiments.capacity.report import Capacity, Checked, make_report
@@ -83,7 +84,7 @@ async def measure(request: Request, advance: Advance) -> Report:
 def _measure(workload: CapacityWorkload, request: Request, advance: Advance) -> Report:
     advance("loading", 0.0)
     testbed = open_testbed(request, workload.prompts)
-    prompts = [prompt for of_each in zip(*testbed.prompts.values(), strict=True) for prompt in of_each]
+    prompts = by_turns(testbed.prompts)
     advance("recording acceptance", 0.01)
     recording = record(testbed, find_profile(RECORDED_OVER), prompts, workload.recorded_tokens)
     advance("real models", 0.1)
@@ -91,6 +92,11 @@ def _measure(workload: CapacityWorkload, request: Request, advance: Advance) -> 
     advance("recorded acceptance", 0.4)
     runs = run_systems(recording.strung(workload.answer_tokens), workload.at_once, advance)
     return make_report(Capacity(recording, workload.answer_tokens, checked, runs, LINKS, request.seed))
+
+
+def by_turns(prompts: Mapping[str, Sequence[Prompt]]) -> list[Prompt]:
+    """One of each category after another; some may have fewer."""
+    return [prompt for turn in zip_longest(*prompts.values()) for prompt in turn if prompt is not None]
 
 
 def run_systems(

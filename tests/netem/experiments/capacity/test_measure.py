@@ -1,6 +1,6 @@
 import pytest
 
-from netem.experiments.capacity.measure import EAGER, LINKS, PLAIN, run_systems
+from netem.experiments.capacity.measure import EAGER, LINKS, PLAIN, by_turns, run_systems
 from netem.experiments.capacity.report import ALL_LINKS, BATCHED, Capacity, Checked, make_report, most
 from tests.netem.experiments.capacity.recordings import PREDICTABLE
 from tests.netem.experiments.one_device.running import check
@@ -31,6 +31,10 @@ def test_every_system_has_rows_for_every_link_and_for_fleets(runs):
     ] * 2
     for row in rows:
         assert {"clients", "replicas", "system", "server_drafting", "tokens_s_client", "gap_p95_ms", "link"} <= {*row}
+
+
+def test_prompts_come_by_turns_though_a_category_has_fewer():
+    assert by_turns({"code": [1, 2, 3], "math": [4], "chat": [5, 6]}) == [1, 4, 5, 2, 6, 3]
 
 
 @pytest.mark.parametrize(("ratio", "valid"), [(0.91, True), (1.09, True), (0.89, False), (1.11, False)])

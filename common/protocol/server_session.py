@@ -89,7 +89,7 @@ class ServerSession:
         if self.resumes(opened):
             self.tree.rewrite(self.tree.frontier, ())
             self.acked = len(opened.tokens)
-            self.answered_at = self._exhausted_at = 0
+            self.answered_at = self.exhausted_at = 0
             self._response_time.restart()
             return (Opened(self.id), *self._replay(), *self._end_if_fed())
         same = common_prefix(self.tree.tokens, opened.tokens)
@@ -121,7 +121,7 @@ class ServerSession:
         if self.tree.names > self._terms.max_names(self.tree.frontier - self.acked):
             raise PeerError(f"too many aliases: {self.tree.names} ids for {len(self.tree)} nodes")
         if not grow.nodes:
-            self._exhausted_at = grow.frontier
+            self.exhausted_at = max(self.exhausted_at, grow.frontier)
         return ()
 
     def _receive_ack(self, ack: Ack, now: float) -> Replies:
@@ -181,7 +181,7 @@ class ServerSession:
         waiting = Waiting(
             nodes=len(self.tree),
             answered=self.answered_at == self.tree.frontier,
-            exhausted=self._exhausted_at == self.tree.frontier,
+            exhausted=self.exhausted_at == self.tree.frontier,
             since_s=self._root_committed_at,
             response_s=self._response_time.allowance(),
             level_gain=self._level_gain.of(self.tree, self.room) if self.may_server_draft else 0.0,
@@ -343,7 +343,7 @@ class ServerSession:
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
         self.acked = self._prefill_length = self.tree.frontier  # tokens that came with the request
         self.answered_at = 0  # the frontier of the client's last Grow
-        self._exhausted_at = 0  # and of its last empty one
+        self.exhausted_at = 0  # and of its last empty one
         self._resting_at = 0  # the frontier at which the server drafter had no proposal
         self._root_committed_at = now
         self._finished: Finished | None = None

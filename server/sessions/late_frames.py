@@ -36,8 +36,9 @@ def comes_late(session: ServerSession, message: FromClient, *, awaits_first_pass
     if isinstance(message, Ack):
         return message.frontier <= session.acked
     if isinstance(message, Grow):
-        is_known = all(node.id <= session.tree.last_id for node in message.nodes)
-        return is_known and (bool(message.nodes) or message.frontier <= session.answered_at)
+        if not message.nodes:
+            return message.frontier <= session.exhausted_at
+        return all(node.id <= session.tree.last_id for node in message.nodes)
     return isinstance(message, Ping)
 
 

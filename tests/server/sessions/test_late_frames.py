@@ -183,3 +183,19 @@ def test_a_session_ends_that_goes_on_about_state_that_has_come() -> None:
         client.say(StateAck(0), now=1.0)
     assert client.failed is not None
     assert "too many stale or repeated frames" in client.failed.message
+
+
+def test_to_say_at_each_frontier_once_that_nothing_more_comes_is_free() -> None:
+    quotas = Quotas({"bob": Allowance(tokens_per_minute=100_000)})
+    sessions = Sessions(replace(ENDLESS, context=1200), SERVING_LIMITS, 2000, quotas)
+    fake_target, client = FakeTarget(), Client(sessions, "s", client="bob", limits=replace(LIMITS, context=1200))
+    client.open(prompt_of(1, 3), Settings(max_new_tokens=1000))
+    while not client.done and client.failed is None:
+        frontier = client.session.tree.frontier
+        # None of these fades away, for all come at one moment.
+        client.say(Grow(0, frontier, (GrownNode(10**6 + frontier, 0, VOCAB - 1, -1.0),)), now=1.0)
+        client.say(Grow(0, frontier, ()), now=1.0)
+        one_pass(sessions, fake_target, 1.0)
+        client.hear()
+    assert client.failed is None
+    assert quotas._tokens["bob"]._total == 3 + len(client.session.answer) == 1003

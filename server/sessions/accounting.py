@@ -125,6 +125,10 @@ class Accounting:
         self._cut_off(entry, entry.meter)
         self._on_event(events.LeaseEnded(events.short_id(entry.session.id), entry.client))
 
+    def replaced(self, entry: SessionEntry) -> None:
+        """Another answer begins in its session, whether or not the last one was whole."""
+        self._cut_off(entry, entry.meter)
+
     def draining(self, sessions: int) -> None:
         self._on_event(events.DrainingBegan(sessions))
 

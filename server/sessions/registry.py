@@ -246,6 +246,7 @@ class SessionRegistry:
         self._by_sink.pop(older, None)
         older.end()
         if not resumes:
+            self._accounting.replaced(entry)
             self._accounting.answer_began(entry, len(opened.tokens) - known, now)
         return replies
 

@@ -338,7 +338,18 @@ def breaks_the_protocol(timed: TimedSessions, client: Client) -> None:
     timed.sessions.fail(client, PeerError("the client breaks the protocol"))
 
 
-@pytest.mark.parametrize("cut_off", [cancels, goes_away_for_good, breaks_the_protocol])
+def asks_something_else_after_a_break(timed: TimedSessions, client: Client) -> None:
+    timed.leaves(client)
+    client.session.extend(20, [7], SHORT)
+    back = timed.comes_back(client)
+    assert back.failed is None
+    back.hear()
+    cancels(timed, back)
+
+
+@pytest.mark.parametrize(
+    "cut_off", [cancels, goes_away_for_good, breaks_the_protocol, asks_something_else_after_a_break]
+)
 def test_answers_that_are_cut_off_still_have_room_kept_for_others_like_them(
     cut_off: Callable[[TimedSessions, Client], None],
 ) -> None:

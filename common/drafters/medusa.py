@@ -16,7 +16,7 @@ server does not send it again.
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -36,8 +36,14 @@ from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
 
-_Read = tuple[int, int, str, Sampling]
-"""The position of a state, the prompt's length, the rule and the sampling for which candidates were computed."""
+
+class _Read(NamedTuple):
+    """What candidates were computed from: the state at `position`, for a target that chooses in this way."""
+
+    position: int
+    prompt_length: int
+    rule: str
+    sampling: Sampling
 
 
 def load(config: DrafterConfig) -> DrafterFactory:
@@ -88,7 +94,7 @@ class MedusaDrafter:
         if newest == NOTHING or now == self._proposed:
             return ()
         self._proposed = now
-        read = (newest, view.prompt_length, view.rule, view.sampling)
+        read = _Read(newest, view.prompt_length, view.rule, view.sampling)
         if read != self._read:
             self._learn(view)
             self._read, self._offers = read, self._offer(newest, view)
@@ -112,10 +118,10 @@ class MedusaDrafter:
 
     def _learn(self, view: TreeView) -> None:
         """Teaches the ranking which tokens the target chose at the positions of the heads' candidates."""
-        if self._read is None or self._ranking is None or self._read[1] != view.prompt_length:
+        if self._read is None or self._ranking is None or self._read.prompt_length != view.prompt_length:
             return
         of_the_target = range(view.prompt_length, view.verified_length)
-        for position, offer in enumerate(self._offers, self._read[0] + 2):
+        for position, offer in enumerate(self._offers, self._read.position + 2):
             if position in of_the_target:
                 self._ranking.learn(offer, view.tokens[position])
 

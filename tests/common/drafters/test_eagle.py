@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import replace
-from functools import cache
 
 import pytest
 import torch
@@ -23,6 +22,7 @@ from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
 from common.protocol.views import NodeView, TreeView
 from common.rounds import Rounds
+from tests.common.drafters.scenes import scenes_of
 from tests.families import FAMILIES, make_checkpoint
 from tests.lossy import LossyChannel
 
@@ -78,15 +78,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory):
-    """By family, with what the target says behind `TOKENS`."""
-
-    @cache
-    def make(family):
-        scene = Scene(tmp_path_factory.mktemp(family), family)
-        said = scene.target.generate(torch.tensor([TOKENS]), max_new_tokens=30, do_sample=False, eos_token_id=None)
-        return scene, tuple(said[0, len(TOKENS) :].tolist())
-
-    return make
+    return scenes_of(Scene, TOKENS, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

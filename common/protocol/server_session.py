@@ -172,7 +172,7 @@ class ServerSession:
         """When it wants a pass, or to join one that others begin now; infinite while it waits for its client."""
         if self.state is ServerState.FINISHED:
             return math.inf
-        if self.processed < self._prefill_length - 1:
+        if self.processed < self.prefill_length - 1:
             return self._root_committed_at
         if self.settings.wants_state_alone:
             return self._root_committed_at if self.processed < self.tree.frontier else math.inf
@@ -341,7 +341,7 @@ class ServerSession:
         self.tree.grouped = RULES[settings.rule].grouped
         self.idle_policy = IDLE_POLICIES[settings.idle or self._terms.idle]
         self.limit = min(self._terms.context, prompt_length + settings.max_new_tokens)  # of tokens in the sequence
-        self.acked = self._prefill_length = self.tree.frontier  # tokens that came with the request
+        self.acked = self.prefill_length = self.tree.frontier  # tokens that came with the request
         self.answered_at = 0  # the frontier of the client's last Grow
         self.exhausted_at = 0  # and of its last empty one
         self._resting_at = 0  # the frontier at which the server drafter had no proposal

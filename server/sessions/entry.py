@@ -1,11 +1,12 @@
 """One session and what the server holds for it, as data. It plans and runs no pass, and knows no other session."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, FromServer, StateRequest
+from common.protocol.messages import FailureCode, FromServer, Open, StateRequest
+from common.protocol.prefix import common_prefix
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
 from common.protocol.views import TargetChoices
@@ -122,6 +123,17 @@ class SessionEntry:
     def requested_at_s(self) -> float:
         """When the request of its answer came, in seconds."""
         return self.meter.began if self.meter is not None else self.last_active_s
+
+    def continues(self, opened: Open) -> bool:
+        """Whether this Open goes on with its answer. Text that the client kept unverified may follow what it has of the
+        answer: all of it, or at least one token more than came with the last such Open, so that nobody goes on for
+        ever."""
+        session = self.session
+        if session.resumes(opened):
+            return True
+        shared = common_prefix(session.tree.tokens, opened.tokens)
+        least = min(session.tree.frontier, max(session.prefill_length + 1, session.acked))
+        return shared >= least and session.resumes(replace(opened, tokens=opened.tokens[:shared]))
 
     @property
     def may_adopt(self) -> bool:

@@ -2,8 +2,8 @@
 
 A client may claim to resume anything, so it has to name what the server remembers: the session, the request, and tokens
 that the server committed, at least one of them new since the session was made. So nobody resumes an answer for ever.
-Digests are remembered, and no text. Pure: time is an argument, in seconds. It may not know why a session was dropped,
-nor what a request costs.
+Text that the client kept unverified may follow. Digests are remembered, and no text. Pure: time is an argument, in
+seconds. It may not know why a session was dropped, nor what a request costs.
 """
 
 from array import array
@@ -40,9 +40,8 @@ class LostAnswers:
         if entry.meter is None or not entry.meter.tokens:
             return
         session = entry.session
-        known = session.tree.frontier - entry.meter.tokens  # tokens with which the session was made
         request = session.turn, session.prompt_length, session.settings
-        digests = _digests(request, session.tree.tokens, max(known + 1, session.acked))
+        digests = _digests(request, session.tree.tokens, max(session.prefill_length + 1, session.acked))
         self.forget(entry.key)
         self._lost[entry.key] = _LostAnswer(digests, entry.last_active_s + self._seconds)
         if len(self._lost) > self._most:
@@ -54,7 +53,7 @@ class LostAnswers:
         if lost is None or now >= lost.until:
             return False
         request = opened.turn, opened.prompt_length, opened.settings
-        return _digests(request, opened.tokens, len(opened.tokens)) <= lost.digests
+        return not _digests(request, opened.tokens, opened.prompt_length + 1).isdisjoint(lost.digests)
 
     def forget(self, key: SessionKey) -> None:
         """Its answer goes on."""

@@ -125,9 +125,9 @@ class SessionRegistry:
         if isinstance(message, Open):
             self._check_not_draining()
             check_open(replace(message, settings=settings), self._terms)
-            if self._resumed(sink.client, message) is not None:
-                return
             entry = self._held((sink.client, message.session))
+            if entry is not None and entry.continues(message):
+                return
             prompt = message.tokens
         else:
             assert entry is not None
@@ -143,18 +143,13 @@ class SessionRegistry:
     def _held(self, key: SessionKey) -> SessionEntry | None:
         return self._entries.get(key) or self.leases.find(key)
 
-    def _resumed(self, client: str, opened: Open) -> SessionEntry | None:
-        """The session here whose answer goes on with this Open."""
-        entry = self._held((client, opened.session))
-        return entry if entry is not None and entry.session.resumes(opened) else None
-
     def _is_request(self, client: str, message: Open | Extend, now: float) -> bool:
         """Whether it asks for an answer; otherwise it resumes one, of a session here or of one that was dropped."""
         if not isinstance(message, Open):
             return True
         key = client, message.session
         if (entry := self._held(key)) is not None:
-            return not entry.session.resumes(message)
+            return not entry.continues(message)
         return not self.lost_answers.is_resumed(key, message, now)
 
     def open(self, sink: MessageSink, opened: Open, last_pass: int, now: float) -> tuple[SessionEntry, Replies]:
@@ -202,9 +197,8 @@ class SessionRegistry:
 
     def _resume(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         try:
-            leaving = self._admission.evicted_for_return(self._running(), now) if entry.is_running else []
-            with self._admitting_reopened(entry, opened, now, leaving) as evicted:
-                self._free_session(sink.client, [*leaving, *evicted], now)
+            with self._admitting_reopened(entry, opened, now) as evicted:
+                self._free_session(sink.client, evicted, now)
             replies = self._reopen(entry, sink, opened, now)
         except AdmissionRefusedError:
             self.leases.add(entry, now)
@@ -216,28 +210,28 @@ class SessionRegistry:
         return replies
 
     @contextmanager
-    def _admitting_reopened(
-        self, entry: SessionEntry, opened: Open, now: float, leaving: Collection[SessionEntry] = ()
-    ) -> Iterator[list[SessionEntry]]:
-        """The sessions to evict, beside those that are `leaving`, where an Open begins another answer; as
-        `Admission.admitting` gives them.
+    def _admitting_reopened(self, entry: SessionEntry, opened: Open, now: float) -> Iterator[list[SessionEntry]]:
+        """The sessions to evict where an Open goes on with the answer of this session, or begins another one.
 
         Raises PeerError for an invalid Open, and AdmissionRefusedError where there is no room for the answer.
         """
         check_open(opened, self._terms)
-        if entry.session.resumes(opened):
-            yield []
+        running = self._running(besides=entry)
+        if not entry.continues(opened):
+            with self._admission.admitting(entry.client, opened.tokens, opened.settings, running, now) as evicted:
+                yield evicted
             return
-        running = [each for each in self._running(besides=entry) if each not in leaving]
-        with self._admission.admitting(entry.client, opened.tokens, opened.settings, running, now) as evicted:
-            yield evicted
+        will_run = entry.is_running or not entry.session.resumes(opened)
+        counts_already = entry.is_running and self.is_connected(entry)
+        yield self._admission.evicted_for_return(running, now) if will_run and not counts_already else []
 
     def _reopen(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.
 
         Raises PeerError, and changes nothing, where the session cannot go on there.
         """
-        known, resumes = common_prefix(entry.session.tree.tokens, opened.tokens), entry.session.resumes(opened)
+        known = common_prefix(entry.session.tree.tokens, opened.tokens)
+        resumes, continues = entry.session.resumes(opened), entry.continues(opened)
         replies = entry.session.reopen(opened, now)
         if opened.state != entry.state_request or not resumes:
             # The client has another draft model, or in the new tree ids mean other nodes than the drafter knows.
@@ -246,8 +240,9 @@ class SessionRegistry:
         self._by_sink.pop(older, None)
         older.end()
         if not resumes:
-            self._accounting.replaced(entry)
-            self._accounting.answer_began(entry, len(opened.tokens) - known, now)
+            if not continues:
+                self._accounting.replaced(entry)
+            self._accounting.answer_began(entry, len(opened.tokens) - known, now, is_request=not continues)
         return replies
 
     def _free_session(self, client: str, leaving: Collection[SessionEntry], now: float) -> None:

@@ -139,7 +139,9 @@ def test_what_is_computed_again_is_owed() -> None:
 CLAIMS: dict[str, Callable[[Open], Open]] = {
     "another prompt": lambda opened: replace(opened, tokens=(opened.tokens[0] + 1, *opened.tokens[1:])),
     "another answer": lambda opened: replace(opened, tokens=(*opened.tokens[:-1], opened.tokens[-1] + 1)),
-    "more than was committed": lambda opened: replace(opened, tokens=(*opened.tokens, *[1] * 40)),
+    "kept text in place of its answer": lambda opened: replace(
+        opened, tokens=(*opened.tokens[: opened.prompt_length], *[1] * 40)
+    ),
     "none of its answer": lambda opened: replace(opened, tokens=opened.tokens[: opened.prompt_length]),
     "a longer answer": lambda opened: replace(opened, settings=Settings(max_new_tokens=301)),
     "a shorter prompt": lambda opened: replace(opened, prompt_length=2),

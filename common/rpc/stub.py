@@ -16,8 +16,9 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from common.address import parse_destination
+from common.protocol.errors import MisuseError
 from common.protocol.messages import FromClient, FromServer, State
-from common.rpc.channel import CLIENT_OPTIONS, NO_COMPRESSION, NO_HTTP_PROXY
+from common.rpc.channel import CLIENT_OPTIONS, MAX_FROM_CLIENT_BYTES, NO_COMPRESSION, NO_HTTP_PROXY
 from common.rpc.convert import (
     description,
     file_request_frame,
@@ -60,6 +61,7 @@ class GenerateStream:
         self._on_close = on_close
         self._started: Any = None
         self._closed = False
+        self._refused: MisuseError | None = None  # of what cannot be sent
         self._bytes_up = 0
         self._bytes_down = 0
         self._state_bytes: Counter[str] = Counter()
@@ -75,7 +77,8 @@ class GenerateStream:
     async def receive(self) -> FromServer | None:
         """The next message; None where the server ended the stream without an error, and after `close`.
 
-        Raises LinkError or another OutriderError where the stream broke, PeerError for a malformed frame.
+        Raises LinkError or another OutriderError where the stream broke, PeerError for a malformed frame, MisuseError
+        where a message was longer than a server takes.
         """
         if self._closed and self._started is None:
             return None
@@ -85,7 +88,11 @@ class GenerateStream:
             raise self._translated(error) from error
         except asyncio.CancelledError:
             # gRPC raises this for its own cancelled call too, which is not the cancellation of our task.
-            if self._closed and not _our_task_is_cancelled():
+            if _our_task_is_cancelled():
+                raise
+            if self._refused is not None:
+                raise self._refused from None
+            if self._closed:
                 return None
             raise
         if frame is None:
@@ -123,7 +130,16 @@ class GenerateStream:
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             while True:
                 frame = frame_from_client(await self._outgoing.get())
-                self._bytes_up += frame.ByteSize() + PREFIX_BYTES  # first: a long frame is long under way
+                size_bytes = frame.ByteSize()
+                if size_bytes > MAX_FROM_CLIENT_BYTES:
+                    # gRPC would say the same of it as of a broken connection.
+                    self._refused = MisuseError(
+                        f"the conversation is too long to be sent: {size_bytes:,} bytes, of which a server takes "
+                        f"{MAX_FROM_CLIENT_BYTES:,} at once; shorten it"
+                    )
+                    self._call.cancel()
+                    return
+                self._bytes_up += size_bytes + PREFIX_BYTES  # first: a long frame is long under way
                 await self._call.write(frame)
 
     async def _read_out(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.protocol.errors import PeerError
+from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     Ack,
@@ -123,6 +123,20 @@ async def test_why_it_failed_reaches_a_client_that_reads_late(target: Path) -> N
             messages.append(message)
         assert isinstance(messages[0], Opened)
         assert isinstance(messages[-1], Failed)
+
+
+async def test_what_is_too_long_to_be_sent_fails_alone_and_as_no_broken_link(target: Path) -> None:
+    async with running(options_for(target)) as server, connect(server.address) as connection:
+        fingerprint = (await connection.describe()).fingerprint
+        reply = await reply_to(connection, [opening(fingerprint, tokens=(5,) * 1_000_000)])
+        assert reply.code is FailureCode.INVALID
+        stream = connection.generate()
+        stream.send(opening(fingerprint, tokens=(5,) * 1_100_000))
+        with pytest.raises(MisuseError, match="too long to be sent"):
+            await asyncio.wait_for(stream.receive(), 20)
+        stream = connection.generate()
+        stream.send(opening(fingerprint))
+        assert isinstance(await stream.receive(), Opened)
 
 
 async def test_bytes_that_are_no_frame_end_their_stream_alone(target: Path) -> None:

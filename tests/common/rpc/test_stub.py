@@ -1,11 +1,14 @@
 """The client's stream counts what came down, draft state by kind, and makes its call with the first message."""
 
 import asyncio
+from dataclasses import replace
 
 import grpc
 import pytest
 
-from common.protocol.messages import Commit, FromServer, Ping, State
+from common.protocol.errors import MisuseError
+from common.protocol.messages import Commit, FromServer, Open, Ping, Settings, State
+from common.rpc.channel import MAX_FROM_CLIENT_BYTES
 from common.rpc.convert import frame_from_client, frame_from_server
 from common.rpc.errors import LinkError
 from common.rpc.stub import PREFIX_BYTES, GenerateStream
@@ -132,3 +135,53 @@ async def test_a_stream_that_is_closed_before_its_call_makes_none():
     stream = GenerateStream(start, "somewhere")
     stream.close()
     assert await stream.receive() is None
+
+
+class Cancellable(Call):
+    """Nothing comes; it ends as gRPC's calls do that were cancelled."""
+
+    def __init__(self):
+        super().__init__()
+        self._cancelled = asyncio.Event()
+
+    async def __aiter__(self):
+        await self._cancelled.wait()
+        raise asyncio.CancelledError
+        yield
+
+    def cancel(self) -> bool:
+        self._cancelled.set()
+        return True
+
+
+@pytest.mark.parametrize("reads_first", [True, False])
+async def test_what_is_longer_than_a_server_takes_is_not_sent(reads_first: bool):
+    """gRPC says the same of it as of a broken connection, after which the client would try for ever."""
+    call = Cancellable()
+    stream = GenerateStream(lambda: call, "somewhere")
+    reading = asyncio.create_task(stream.receive())
+    if reads_first:
+        await asyncio.sleep(0.01)
+    stream.send(opening_of(MAX_FROM_CLIENT_BYTES))
+    with pytest.raises(MisuseError, match=f"too long to be sent: {MAX_FROM_CLIENT_BYTES + 1:,} bytes"):
+        await asyncio.wait_for(reading, 5)
+    assert (call.written, stream.traffic.up) == (0, 0)
+    stream.close()
+
+
+async def test_what_is_as_long_as_a_server_takes_is_sent():
+    call = Call()
+    stream = GenerateStream(lambda: call, "somewhere")
+    stream.send(opening_of(MAX_FROM_CLIENT_BYTES - 1))
+    await asyncio.sleep(0.01)
+    assert call.written == 1
+    stream.close()
+
+
+def opening_of(least_bytes: int) -> Open:
+    """An Open whose frame has one byte more than that."""
+    plain = Open(1, "", "a session's id", 0, (1,) * (least_bytes - 100), 0, Settings(1))
+    padding = least_bytes + 1 - frame_from_client(plain).ByteSize()
+    opened = replace(plain, tokens=(1,) * (least_bytes - 100 + padding))
+    assert frame_from_client(opened).ByteSize() == least_bytes + 1
+    return opened

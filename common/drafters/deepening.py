@@ -8,7 +8,7 @@ computes.
 from collections.abc import Sequence
 
 from common.drafters.best_first import Expansion
-from common.drafters.drafter import Drafter, RescoringDrafter
+from common.drafters.drafter import Drafter, rescored_by
 from common.drafters.owed import OwedStates
 from common.protocol.draft_state import KEY_VALUES
 from common.protocol.messages import State, StateRequest
@@ -47,7 +47,7 @@ class DeepeningDrafter:
         chosen = self._far if view.alone and lacking <= _MOST_LACKING * len(verified) else self._near
         chosen.expansion = self.expansion
         proposals = chosen.draft(view, self._owed.take(chosen))
-        self.rescored = chosen.rescored if isinstance(chosen, RescoringDrafter) else view
+        self.rescored = rescored_by(chosen, view)
         return proposals
 
     def _forget(self, keep: int) -> None:

@@ -1,7 +1,7 @@
 """The interface of all drafters."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from common.drafters.best_first import Expansion
 from common.protocol.messages import State, StateRequest
@@ -33,9 +33,8 @@ class Drafter(Protocol):
         ...
 
 
-@runtime_checkable
-class RescoringDrafter(Protocol):
-    """A drafter that knows anew in each call how likely the tree's nodes are, whoever proposed them."""
-
-    rescored: TreeView
-    """The view of the last call, with the probabilities that its nodes have by what was known then."""
+def rescored_by(drafter: Drafter, view: TreeView) -> TreeView:
+    """The view of the drafter's last call, with the probabilities that its nodes have by what was known then: its
+    `rescored`, where it knows anew in each call how likely they are, whoever proposed them."""
+    rescored: TreeView = getattr(drafter, "rescored", view)
+    return rescored

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from common.drafters.best_first import Expansion, scores
-from common.drafters.drafter import Drafter, RescoringDrafter
+from common.drafters.drafter import Drafter, rescored_by
 from common.drafters.owed import OwedStates
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -104,8 +104,8 @@ class MergedDrafter:
             member = self._members[number]
             member.expansion = replace(self.expansion, nodes=self.expansion.nodes + len(seen.nodes) - len(view.nodes))
             proposals = member.draft(seen, self._owed.take(member))
-            if isinstance(member, RescoringDrafter):
-                view = seen = member.rescored
+            if (rescored := rescored_by(member, seen)) is not seen:
+                view = seen = rescored
             candidates += _candidates(number, seen, proposals)
         for each in candidates:
             self._proposed_by.setdefault(each.path, {})[each.member] = math.exp(each.proposal.logp)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from common.drafters.best_first import Expansion
-from common.drafters.drafter import NOTHING, Drafter, RescoringDrafter
+from common.drafters.drafter import NOTHING, Drafter, rescored_by
 from common.drafters.owed import OwedStates
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -42,5 +42,5 @@ class StandInDrafter:
         chosen = self._main if stand_in is None else stand_in
         chosen.expansion = self.expansion
         proposals = chosen.draft(view, self._owed.take(chosen))
-        self.rescored = chosen.rescored if isinstance(chosen, RescoringDrafter) else view
+        self.rescored = rescored_by(chosen, view)
         return proposals

@@ -114,11 +114,11 @@ class Conversation:
         except OutriderError as error:
             failure = error
         finally:
+            self._on_link_change = ignore_link_changes  # before a stream is left, which is no loss
             self._link.expect_nothing()
             if session.state is not ClientState.FINISHED:
                 session.lost()
                 self._link.drop()
-            self._on_link_change = ignore_link_changes
         answer = self._summarise(record, settings, failure)
         is_refused = isinstance(failure, ServerRefusedError) and not self._began_offline
         if failure is not None and not answer.tokens and (is_refused or not answer.provisional):
@@ -199,7 +199,7 @@ class Conversation:
         if self._drafter is None:
             raise MisuseError("offline answers need a draft model")
         self._link.close()
-        self._link = ReconnectingStream(None)
+        self._link = ReconnectingStream(None, traffic=self._link.traffic)
         return DetachedDrafter(self._drafter, self._draft_name, self._loop.undrafted_states)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from client.endpoint.answers import Answers, Event, HeldAnswers
-from client.endpoint.app import read_json, unless_disconnected
+from client.endpoint.app import read_json, unless_disconnected, warning
 from client.endpoint.faults import FaultError, internal
 from client.endpoint.ollama import (
     OllamaBuilder,
@@ -79,13 +79,15 @@ class OllamaPaths:
         service = self._models.find(request.model)
         choices = await asyncio.to_thread(service.choices, request)
         builder = OllamaBuilder(request.model, is_chat, len(choices[0].prompt.tokens))
-        answers = self._held.begin(service, choices)
+        answers, headers = self._held.begin(service, choices), warning(choices[0].unheeded)
         try:
             if request.stream:
                 first = await unless_disconnected(http, answers.next())
-                return EventStream(_lines(builder, first, answers, began_ns), answers.cancel, media_type=_NDJSON)
+                lines = _lines(builder, first, answers, began_ns)
+                return EventStream(lines, answers.cancel, headers, media_type=_NDJSON)
             (answer,) = await unless_disconnected(http, answers.all())
-            return JSONResponse(builder.whole(answer, _now(), time.monotonic_ns() - began_ns))
+            whole = builder.whole(answer, _now(), time.monotonic_ns() - began_ns)
+            return JSONResponse(whole, headers=headers)
         except BaseException:  # the client may have disconnected, or this endpoint may be ending
             answers.cancel()
             raise

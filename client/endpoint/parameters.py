@@ -1,12 +1,13 @@
 """Readers of JSON values: each returns what a parameter says, or raises a fault that names it. Pure.
 
-It may not know which parameters there are.
+It may know the marks of private text, and not which parameters there are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from client.endpoint.faults import wrong
+from client.private.spans import has_marks
 
 _SEEDS = 1 << 64
 
@@ -59,10 +60,31 @@ def seed(name: str, value: Any) -> int:
     return value % _SEEDS
 
 
+def strings_in(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        match each:
+            case str():
+                yield each
+            case dict():
+                waiting += [*each.keys(), *each.values()]
+            case list() | tuple():
+                waiting += each
+
+
+def check_public(name: str, value: Any) -> None:
+    """Raises FaultError where a private span may stand in what goes to the server with every request."""
+    if any(map(has_marks, strings_in(value))):
+        raise wrong(name, f"'{name}' goes to the server, so it cannot hold private text")
+
+
 def stop(name: str, value: Any) -> tuple[str, ...]:
     stops = [value] if isinstance(value, str) else value
     if not isinstance(stops, list):
         raise wrong(name, f"'{name}' must be a string or a list of strings")
+    check_public(name, stops)
     return tuple(text(name, each) for each in stops)
 
 

@@ -22,6 +22,7 @@ from client.endpoint.faults import wrong
 from client.endpoint.openai_messages import Message, has_tools
 from client.endpoint.openai_requests import CompletionRequest, RequestKind
 from client.endpoint.openai_responses import FinishedAnswer
+from client.endpoint.parameters import strings_in
 from client.endpoint.stream_emitter import Emit, TextForm
 from client.endpoint.token_scores import Spelling
 from client.link.link_state import LinkState
@@ -173,7 +174,7 @@ class Service:
         context = self.context
         choices: list[Choice] = []
         for source in request.prompts or (request.messages,):
-            characters = sum(map(len, _strings([source, request.tools, request.variables])))
+            characters = sum(map(len, strings_in([source, request.tools, request.variables])))
             try:
                 check_characters(characters, self._most_characters, context)
             except MisuseError as error:
@@ -370,20 +371,6 @@ class Service:
         return source if isinstance(source, str) else decode(self._client.tokenizer, source)
 
 
-def _strings(value: Any) -> Iterator[str]:
-    """All strings in a JSON value."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        match each:
-            case str():
-                yield each
-            case dict():
-                waiting += [*each.keys(), *each.values()]
-            case list() | tuple():
-                waiting += each
-
-
 def _strings_beside_contents(request: CompletionRequest) -> Iterator[str]:
     """What a template is given of a person's beside the contents of messages."""
     beside = [
@@ -391,4 +378,4 @@ def _strings_beside_contents(request: CompletionRequest) -> Iterator[str]:
         for message in request.messages
         if message["role"] != "assistant"
     ]
-    return _strings([beside, request.tools, request.variables])
+    return strings_in([beside, request.tools, request.variables])

@@ -168,6 +168,9 @@ class StreamEmitter:
             decoded = self._decoded.commit([token])
             self._characters += len(decoded)
             text += self._before_stop.append(decoded)
+            if self._has_one_call:  # with which the answer may end
+                self._emit_text(text, unverified=unverified)
+                text = ""
         emitted = self.tokens - before
         self._emit_text(text, unverified=unverified)
         return emitted

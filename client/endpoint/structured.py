@@ -73,10 +73,20 @@ _FORMS: Mapping[str, Callable[[str, Any], Constraint]] = {
     "choice": _choice,
 }
 
+
+def _public(read: parameters.Reader) -> parameters.Reader:
+    def checked(name: str, value: Any) -> Constraint | None:
+        constraint: Constraint | None = read(name, value)
+        parameters.check_public(name, [value, "" if constraint is None else constraint.text])
+        return constraint
+
+    return checked
+
+
 READERS: Mapping[str, parameters.Reader] = {
-    "response_format": response_format,
-    "structured_outputs": structured_outputs,
-    **{f"guided_{form}": _FORMS[form] for form in ("json", "regex", "grammar", "choice")},
+    "response_format": _public(response_format),
+    "structured_outputs": _public(structured_outputs),
+    **{f"guided_{form}": _public(_FORMS[form]) for form in ("json", "regex", "grammar", "choice")},
 }
 
 

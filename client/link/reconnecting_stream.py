@@ -31,13 +31,16 @@ _STALL_S = 0.25
 bound a laptop that wakes up, or is short of processor time, would give up streams that stand."""
 
 
+_NO_TRAFFIC = Traffic()
+
+
 def ignore_link_changes(state: LinkState) -> None:
     """A listener for callers to whom the state of the link does not matter."""
 
 
 class ReconnectingStream:
     """`stream` may be None for a server that could not be reached; without `dial` a broken stream stays broken.
-    `listener` is called with every change of the link's state."""
+    `listener` is called with every change of the link's state. `traffic` is that of streams before."""
 
     def __init__(
         self,
@@ -46,13 +49,14 @@ class ReconnectingStream:
         listener: LinkListener = ignore_link_changes,
         clock: Clock = time.perf_counter,
         uniform: Callable[[], float] = random,
+        traffic: Traffic = _NO_TRAFFIC,
     ):
         self._stream = stream
         self._dial = dial
         self._listener = listener
         self._clock = clock
         self._watch = LinkWatch(uniform)
-        self._traffic_before = Traffic()  # of streams that are gone
+        self._traffic_before = traffic  # of streams that are gone
         self._changed = asyncio.Event()
         self.lost_by = ""
         """Why the latest stream was lost, as a person may read it; empty while none was."""

@@ -9,8 +9,8 @@ from client.stats import Stats
 from common.protocol.client_session import ClientSession
 from common.protocol.messages import Commit, Constraint, Finished, FinishReason, Opened, Settings
 from common.rpc.traffic import Traffic
-from tests.client.conversation.conversations import PROMPT
-from tests.client.fakes import LIMITS, SESSION
+from tests.client.conversation.conversations import PROMPT, ask, conversation
+from tests.client.fakes import LIMITS, SESSION, ChainDrafter, FakeStream, decoded, target
 
 
 class Recording:
@@ -61,3 +61,12 @@ async def test_times_are_those_of_the_frames():
 async def test_the_compilation_of_a_constraint_counts_for_the_first_token_and_not_for_the_link():
     stats = await measured(answered(), Settings(3, constraint=Constraint("regex", "a+")))
     assert (stats.rtt_ms, stats.ttft_seconds) == (0, 0.5)
+
+
+async def test_what_came_before_the_drafter_goes_on_alone_stays_counted():
+    talk = conversation(FakeStream(), None, ChainDrafter(target))
+    await ask(talk)
+    before = talk.traffic
+    assert before.up > 0
+    talk.detach_drafter()
+    assert talk.traffic == before

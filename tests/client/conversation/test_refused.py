@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from client.errors import ServerRefusedError
-from client.link.link_state import LinkWatch
+from client.link.link_state import LinkState, LinkWatch
 from common.protocol.messages import Extend, Failed, FailureCode, Open, Settings
 from tests.client.conversation.conversations import COUNT, Shown, ask, conversation, now, until
 from tests.client.fakes import FakeStream, decoded
@@ -55,6 +55,26 @@ async def test_a_first_question_to_a_server_that_drains_goes_once_to_the_one_tha
     with pytest.raises(ServerRefusedError, match="come back later"):
         await ask(alone, tokens=PROMPT)
     alone.close()
+
+
+@pytest.mark.parametrize("code", [FailureCode.QUOTA, FailureCode.OVERLOADED, FailureCode.INVALID])
+async def test_a_stream_that_is_left_for_a_refusal_is_no_lost_link(code: FailureCode):
+    talk, states = conversation(Refusing(code), Dials()), list[LinkState]()
+    with pytest.raises(ServerRefusedError):
+        await talk.answer(PROMPT, Settings(COUNT), Shown(), states.append)
+    assert LinkState.OFFLINE not in states
+    talk.close()
+
+
+async def test_nor_is_one_that_is_left_because_nobody_waits_for_its_answer():
+    talk, shown, states = conversation(FakeStream(pass_seconds=0.01), Dials()), Shown(), list[LinkState]()
+    asking = asyncio.create_task(talk.answer(PROMPT, Settings(COUNT), shown, states.append))
+    await until(lambda: len(shown.final) > 4)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert LinkState.OFFLINE not in states
+    talk.close()
 
 
 class Leaves:

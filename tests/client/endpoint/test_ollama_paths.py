@@ -24,8 +24,9 @@ DIGEST = "0123456789abcdef" * 4
 class Service:
     """Answers everything with one text, and counts what it is asked."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, unheeded: tuple[str, ...] = ()):
         self._piece = TextPiece(text)
+        self.unheeded = unheeded
         self.asked = 0
 
     def find(self, model: str) -> "Service":
@@ -36,7 +37,7 @@ class Service:
 
     def choices(self, request):
         self.asked += 1
-        return [SimpleNamespace(prompt=SplitPrompt((1, 2)))]
+        return [SimpleNamespace(prompt=SplitPrompt((1, 2)), unheeded=self.unheeded)]
 
     async def answer(self, choice, emit):
         emit(self._piece)
@@ -66,6 +67,14 @@ def test_an_object_is_one_line_however_a_client_splits_lines():
     answer = asked(Service(text), "/api/chat", {"model": "m", "messages": MESSAGES})
     said, end = map(json.loads, answer.text.splitlines())
     assert (said["message"]["content"], end["done"]) == (text, True)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_has_no_effect_is_named(stream):
+    asking = {"model": "m", "messages": MESSAGES, "stream": stream}
+    answer = asked(Service("Yes", ("tools[0].function.strict",)), "/api/chat", asking)
+    assert "tools[0].function.strict" in answer.headers["warning"]
+    assert "warning" not in asked(Service("Yes"), "/api/chat", asking).headers
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Bodies of OpenAI requests are parsed, or refused with the name of what is wrong."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -239,3 +240,28 @@ def test_any_json_is_a_request_or_a_fault(body, read):
     except FaultError as error:
         statuses.append(error.fault.status)
     assert statuses == [400] or asked.model == body["model"]
+
+
+SECRET = "[[private]]Anna Berg[[/private]]"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"stop": SECRET},
+        {"stop": ["a", f"b {SECRET}"]},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": [SECRET]}}}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {SECRET: {}}}}}},
+        {"structured_outputs": {"choice": [SECRET]}},
+        {"guided_choice": ["a", "[[ Private ]] misspelt"]},
+        {"guided_regex": SECRET},
+        {"guided_grammar": f'start: "{SECRET}"'},
+        {"guided_json": json.dumps({"enum": [SECRET]}).replace("[[", "\\u005b[")},
+    ],
+)
+def test_what_goes_to_the_server_beside_the_text_holds_nothing_private(more):
+    (name,) = more
+    for ask in (chat, completion):
+        with pytest.raises(FaultError, match=f"'{name}' goes to the server, so it cannot hold private text") as refused:
+            ask(**more)
+        assert refused.value.fault.parameter == name

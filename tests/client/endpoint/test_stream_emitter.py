@@ -263,6 +263,7 @@ async def test_calls_are_emitted_when_whole_and_the_only_one_that_is_wanted_ends
     emitter.end(is_cut=False)
     assert said == emitter.pieces == [TextPiece("Yes"), *calls]
     assert (emitter.stopped, line.events) == (has_one_call, ["over"] * has_one_call)
+    assert emitter.tokens == len(f"Yes {CALL}{'' if has_one_call else CALL}"), "no token behind the only one counts"
 
 
 async def test_a_mark_that_is_a_special_token_is_seen(line, said):

@@ -10,7 +10,7 @@ from common.protocol.client_session import ClientSession
 from common.protocol.messages import Commit, Constraint, Finished, FinishReason, Opened, Settings
 from common.rpc.traffic import Traffic
 from tests.client.conversation.conversations import PROMPT, ask, conversation
-from tests.client.fakes import LIMITS, SESSION, ChainDrafter, FakeStream, decoded, target
+from tests.client.fakes import LIMITS, SESSION, ChainDrafter, FakeStream, target
 
 
 class Recording:

@@ -33,6 +33,7 @@ from common.rpc.errors import LinkError
 _RETRY_SECONDS = 5
 _CANCEL_SECONDS = 5.0  # for the server to confirm that an answer is over
 _CALLED = "tool_calls"
+_CUT = "the server did not come back in time: the answer is not whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class AnswerOnConversation:
             raise unreachable(_RETRY_SECONDS)
         if not answer.private:
             self._emitter.append_note(self._offline_note)
+        note = "; ".join(filter(None, (_CUT if self._is_cut(answer) else "", answer.note)))
         about: dict[str, Any] = {
             "private": answer.private,
             "lossy": self._options.lossy or answer.stats.unverified_tokens > 0,
@@ -129,7 +131,7 @@ class AnswerOnConversation:
             self._reason(answer, tokens),
             self._emitter.tokens if self._emitter.stopped else len(tokens),
             self._emitter.unverified,
-            {**about, "note": answer.note} if answer.note else about,
+            {**about, "note": note} if note else about,
             self._emitter.take_scored(),
             *self._durations(),
         )

@@ -67,7 +67,7 @@ def test_a_conversation_on_a_terminal(chat, tmp_path):
 
         session.type("Tell me a story\\\rof a dragon.\r")
         stop(session)
-        assert "hangs on the wall" not in session.text or LEAVING in session.text
+        assert "stopped; what has come of the answer stays" in session.text or LEAVING in session.text
 
         assert "offline until /online" in session.ask("/offline\r", "offline>")
         assert "/online has the server verify" in session.ask("Who are you?\r", "offline>")

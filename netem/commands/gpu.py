@@ -97,8 +97,8 @@ def summary(parts: Sequence[Part], kept: Kept) -> str:
 def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearsed: bool) -> Kept:
     """Runs what is not settled, as far as this call's time goes, and returns what is kept by then.
 
-    Raises MisuseError where no commit could identify the parts, unless they are `rehearsed`, and OutriderError where
-    SIGTERM or SIGHUP ends it.
+    Raises MisuseError where no commit could identify the parts, unless they are `rehearsed`, and where another is
+    checked out meanwhile, and OutriderError where SIGTERM or SIGHUP ends it.
     """
     source = source_tree()
     if source.uncommitted_changes and not rehearsed:
@@ -106,12 +106,18 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
     kept = Kept.open(out, source, rehearsed=rehearsed)
     (out / LOGS).mkdir(exist_ok=True)
     deadline = time.monotonic() + call_seconds
+
+    def put(part: Part, outcome: Outcome) -> None:
+        if not rehearsed and source_tree() != source:
+            raise MisuseError(f"another commit was checked out meanwhile: {part.name} is not kept, as it may be of two")
+        kept.put(part, outcome, parts)
+
     with Children() as children:
         background = _Background(out, children)
         while True:
             _leave_out(parts, kept)
             if background.part is not None and (outcome := background.outcome()) is not None:
-                kept.put(background.part, outcome, parts)
+                put(background.part, outcome)
                 background.part = None
             running = () if background.part is None else (background.part.name,)
             part = next_part(parts, kept.states, running, deadline - time.monotonic())
@@ -121,7 +127,7 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
                 typer.echo(f"{part.name} ...")
                 with background.halted(part.timed):
                     before = kept.outcomes.get(part.name, Outcome(None, 0.0)).cut_off
-                    kept.put(part, run_part(part, out, children, deadline, before), parts)
+                    put(part, run_part(part, out, children, deadline, before))
             elif background.part is None or time.monotonic() >= deadline:
                 return kept
             else:

@@ -13,7 +13,7 @@ from client.demo.children import ended_by_signals
 from common.programs.console import PlainConsole
 from netem.experiments.experiment import Advance, Experiment, Report, Request
 from netem.experiments.inputs import inputs
-from netem.experiments.provenance import provenance
+from netem.experiments.provenance import provenance, was_unchanged_since
 from netem.experiments.report import TABLE, prepare, write_report
 from netem.experiments.table import on_terminal
 
@@ -32,6 +32,7 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     with _progress_bar(experiment.name) as advance:
         report = asyncio.run(_measure(experiment, request, advance))
     origin["seconds"] = round(monotonic() - began_s)
+    origin["uncommitted_changes"] |= not was_unchanged_since(origin["commit"])  # programs that it started are of both
     write_report(experiment, report, origin, out)
     table, console = (out / TABLE).read_text(encoding="utf-8"), PlainConsole()
     typer.echo(on_terminal(table, console.width) if console.is_terminal else table)

@@ -68,6 +68,12 @@ def source_tree() -> SourceTree:
     return SourceTree(_git("rev-parse", "HEAD"), bool(_git("status", "--porcelain")))
 
 
+def was_unchanged_since(commit: str) -> bool:
+    """Whether what computes is still that of the commit, of which a run began."""
+    source = source_tree()
+    return not source.uncommitted_changes and same_computation(commit, source.commit)
+
+
 def same_computation(commit: str, other: str) -> bool:
     """Whether two commits differ in documents and tests alone, if at all; False for one that git does not know."""
     return commit == other or _git("diff", "--stat", commit, other, "--", ":/", *_COMPUTES_NOTHING, failed="?") == ""

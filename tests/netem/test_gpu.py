@@ -142,6 +142,17 @@ def test_parts_of_two_commits_are_not_mixed(tmp_path: Path, monkeypatch: pytest.
     assert list(rehearsed.states) == ["one", "two"]
 
 
+@pytest.mark.parametrize("in_background", [False, True])
+def test_a_part_during_which_another_commit_was_checked_out_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_background: bool
+) -> None:
+    trees = iter([COMMIT, COMMIT])
+    monkeypatch.setattr(gpu, "source_tree", lambda: next(trees, SourceTree("decade", False)))
+    with pytest.raises(MisuseError, match="two is not kept"):
+        run([part("one", "pass"), part("two", "pass", in_background=in_background)], tmp_path)
+    assert Kept.open(tmp_path / "out", COMMIT).states == {"one": State.DONE}
+
+
 def test_what_is_kept_after_each_part_can_be_read_again(tmp_path: Path) -> None:
     kept = run([part("one", "pass"), part("two", "sys.exit(1)")], tmp_path)
     assert Kept.open(tmp_path / "out", COMMIT).outcomes == kept.outcomes

@@ -11,6 +11,7 @@ from common.protocol.errors import MisuseError
 from netem.cli import run
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.experiment import DRAFT, MODELS, TARGET, Experiment
+from netem.experiments.provenance import SourceTree
 from tests.netem.experiments.tiny import RAINY_SEED
 
 TINY = "tests.netem.experiments.tiny"
@@ -41,6 +42,18 @@ def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
     assert written["provenance"]["command"] == "outrider-lab run tiny"
     assert set(written["provenance"]["models"]) == {"target"}
     assert (out / "plot.png").is_file()
+
+
+@pytest.mark.parametrize(("last", "is_changed"), [("c0ffee", False), ("decade", True)])
+def test_a_run_during_which_another_commit_was_checked_out_does_not_pass_for_one_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, is_changed: bool
+) -> None:
+    """Some programs that it starts, and what is imported late, are of the other."""
+    trees = iter([SourceTree("c0ffee", False), SourceTree(last, False)])
+    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: next(trees))
+    run("tiny", tmp_path, models=tmp_path)
+    origin = json.loads((tmp_path / "results.json").read_text())["provenance"]
+    assert (origin["commit"], origin["uncommitted_changes"]) == ("c0ffee", is_changed)
 
 
 def test_a_terminal_gets_the_table_within_its_width(

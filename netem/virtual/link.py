@@ -100,7 +100,8 @@ class _LinkStream(VirtualStream):
             self._write_up(HEADER_BYTES, super().close)
 
     def break_off(self, server_knows_at_s: float) -> None:
-        """Receives nothing more; the server learns of it at that time. What is under way is lost."""
+        """Receives nothing more; the server learns of it at that time. What the client has sent before still arrives
+        until then."""
         self._was_closed = True
         self._arrived.put_nowait(None)
         asyncio.get_running_loop().call_at(server_knows_at_s, self._found_broken)

@@ -11,6 +11,7 @@ from statistics import fmean
 
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
+from common.protocol.errors import OutriderError
 from common.protocol.messages import State
 from common.protocol.views import Proposal, TreeView
 
@@ -123,12 +124,11 @@ class RecordingDrafter:
 
 def make_recording(answers: Iterable[tuple[int, Sequence[Offer | None]]], beside: Sequence[Logps]) -> Recording:
     """From the tokens of each prompt and the offers of its answer. A position at which nothing was drafted gets the
-    offer of the one before it, or after it at the beginning; an answer without any is left out."""
-    kept = [
-        RecordedAnswer(prompt_tokens, tuple(filled))
-        for prompt_tokens, offers in answers
-        if (filled := _without_holes(offers))
-    ]
+    offer of the one before it, or after it at the beginning. Raises OutriderError for an answer without any, for which
+    no recording could stand."""
+    kept = [RecordedAnswer(prompt_tokens, tuple(_without_holes(offers))) for prompt_tokens, offers in answers]
+    if not all(each.offers for each in kept):
+        raise OutriderError("an answer ended before anything was drafted for it: ask other prompts with --seed")
     return Recording(tuple(kept), tuple(beside[:: max(1, len(beside) // _MOST_BESIDE)]))
 
 

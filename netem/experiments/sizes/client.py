@@ -24,6 +24,7 @@ from common.address import parse_destination
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.load import DrafterConfig, load_draft_model
+from common.protocol.errors import OutriderError
 from netem.experiments.quiet import no_bar
 from netem.experiments.sizes.process import Resident, resident
 
@@ -127,13 +128,16 @@ def pass_seconds(setup: ClientSetup, prompt: str, server: int, on_gpu: bool) -> 
     async def main() -> float:
         async with _client(setup) as client:
             tokens = prompt_tokens(client, prompt)
-            spent = []
+            spent, passes = [], []
             # The prompt's own pass is in both.
             for length in _LENGTHS:
                 before = time.monotonic() if on_gpu else _processor_seconds(server)
-                await ask_tokens(client, tokens, AnswerOptions(CLOUD, length), None)
+                answer = await ask_tokens(client, tokens, AnswerOptions(CLOUD, length), None)
+                passes.append(answer.stats.passes)
                 spent.append((time.monotonic() if on_gpu else _processor_seconds(server)) - before)
-            return (spent[1] - spent[0]) / (_LENGTHS[1] - _LENGTHS[0])
+            if passes[1] <= passes[0]:
+                raise OutriderError("the target ends its answer at once, so that its passes cannot be timed")
+            return (spent[1] - spent[0]) / (passes[1] - passes[0])
 
     return asyncio.run(main())
 

@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from statistics import median
 
 from client.answering import AnswerOptions
@@ -28,7 +28,7 @@ PASS_TOKENS = 512
 LINK = LinkProfile("steady", "10 ms each way", Direction(1e9, 10.0), Direction(1e9, 10.0))
 """Without jitter or loss, so that gaps are the server's own."""
 
-_CHAT_PROMPT = (30, 200)  # tokens, drawn evenly
+_CHAT_PROMPT = range(30, 200)  # tokens, drawn evenly
 _CAPACITY = 65_536
 _LONG_PROMPTS_BEGIN_S = 1.0  # after the chats
 
@@ -89,47 +89,50 @@ class MixedRun:
 
 def run_mixed(pace: Pace, load: MixedLoad, policy: Policy, seed: int) -> MixedRun:
     """Chats draft where `policy` does. Deterministic."""
-    return run_virtually(_run(make_tables(seed), pace, load, policy, random.Random(seed)))
+    return run_virtually(_run(make_tables(seed), pace, load, policy, seed))
 
 
-async def _run(tables: Tables, pace: Pace, load: MixedLoad, policy: Policy, draws: random.Random) -> MixedRun:
+async def _run(tables: Tables, pace: Pace, load: MixedLoad, policy: Policy, seed: int) -> MixedRun:
     clock = asyncio.get_running_loop().time
     terms = Terms("tables", VOCABULARY, load.long_tokens + 512, frozenset({END}), lambda tokens: "")
     limits = ServingLimits(max_sessions=load.chats + load.readers, pass_tokens=PASS_TOKENS)
-    numbers = count()
     over = asyncio.Event()
 
-    async def ask_timed(engine: Engine, tokens: int, options: AnswerOptions) -> TimedAnswer:
-        number = next(numbers)
+    async def ask_timed(
+        engine: Engine, client: int, question: int, lengths: Sequence[int], options: AnswerOptions
+    ) -> TimedAnswer:
+        # Of this question alone, whenever it is asked, so that chats are the same with other clients beside them.
+        draws = random.Random(f"{seed} {client} {question}")
+        prompt = [draws.randrange(1, VOCABULARY) for _ in range(draws.choice(lengths))]
+        drafter = TableDrafter(tables, draws.getrandbits(32)) if options.policy.drafts else None
         commits: list[float] = []
-        prompt = [draws.randrange(1, VOCABULARY) for _ in range(tokens)]
-        drafter = TableDrafter(tables, number) if options.policy.drafts else None
 
         def watch(committed: Sequence[int], provisional: Sequence[int]) -> None:
             if committed:
                 commits.append(clock())
 
         asked_s = clock()
-        answer = await ask(engine, LINK, f"{number:032x}", prompt, options, drafter, watch)
+        answer = await ask(engine, LINK, f"{client:016x}{question:016x}", prompt, options, drafter, watch)
         return TimedAnswer(answer, asked_s, tuple(commits))
 
-    async def chat(engine: Engine) -> list[TimedAnswer]:
+    async def chat(engine: Engine, client: int) -> list[TimedAnswer]:
         answers: list[TimedAnswer] = []
         while not over.is_set():
             sampling = Sampling(temperature=1.0, seed=len(answers))
             options = AnswerOptions(policy, load.answer_tokens, "speculative", "eager", STATED.draft_seconds, sampling)
-            answers.append(await ask_timed(engine, draws.randrange(*_CHAT_PROMPT), options))
+            answers.append(await ask_timed(engine, client, len(answers), _CHAT_PROMPT, options))
         return answers
 
-    async def read(engine: Engine) -> list[TimedAnswer]:
+    async def read(engine: Engine, client: int) -> list[TimedAnswer]:
         await asyncio.sleep(_LONG_PROMPTS_BEGIN_S)
+        options = AnswerOptions(CLOUD, 2, idle="eager")
         return [
-            await ask_timed(engine, load.long_tokens, AnswerOptions(CLOUD, 2, idle="eager")) for _ in range(load.each)
+            await ask_timed(engine, client, question, (load.long_tokens,), options) for question in range(load.each)
         ]
 
     async with serving(TableTarget(tables, _CAPACITY), terms, limits, pace, _CAPACITY) as engine:
-        chats = [asyncio.create_task(chat(engine)) for _ in range(load.chats)]
-        long = await asyncio.gather(*(read(engine) for _ in range(load.readers)))
+        chats = [asyncio.create_task(chat(engine, client)) for client in range(load.chats)]
+        long = await asyncio.gather(*(read(engine, load.chats + reader) for reader in range(load.readers)))
         await asyncio.sleep(load.seconds - clock())
         over.set()
         answered = await asyncio.gather(*chats)

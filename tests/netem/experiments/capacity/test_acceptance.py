@@ -1,6 +1,7 @@
 import pytest
 
 from common.drafters.best_first import Expansion
+from common.protocol.errors import OutriderError
 from common.protocol.views import TreeView
 from netem.experiments.capacity.acceptance import Offer, RecordingDrafter, make_recording
 from netem.experiments.capacity.replay import Replay, ReplayDrafter
@@ -40,9 +41,15 @@ def test_recording_does_not_change_what_is_drafted():
 
 def test_positions_without_drafts_are_taken_for_their_neighbours():
     hit, miss = Offer(LOGPS, 0), Offer(LOGPS, None)
-    made = make_recording([(3, [None, hit, None, miss]), (5, [None, None])], [LOGPS])
+    made = make_recording([(3, [None, hit, None, miss])], [LOGPS])
     assert [each.offers for each in made.answers] == [(hit, hit, hit, miss)]
     assert made.answers[0].prompt_tokens == 3
+
+
+def test_no_recording_is_made_where_an_answer_would_be_missing():
+    """Those behind it would stand for other prompts."""
+    with pytest.raises(OutriderError, match="before anything was drafted"):
+        make_recording([(3, [Offer(LOGPS, 0)]), (5, [None, None])], [LOGPS])
 
 
 def test_coverage_counts_the_likeliest_candidates():

@@ -20,7 +20,8 @@ def test_answers_go_on_elsewhere_and_are_the_same(system) -> None:
     assert run.moved >= 2
     assert run.answers >= 4
     assert run.different == 0
-    assert all(0.05 < wait < 1.5 for wait in run.waits)
+    assert len(run.waits) >= run.moved
+    assert all(0.05 < wait < 0.3 for wait in run.waits), "until the next commit, not to the answer's end"
 
 
 def test_every_move_of_a_session_counts_and_is_called_so() -> None:
@@ -42,7 +43,7 @@ def test_an_answer_that_lost_its_drafter_does_not_count_as_the_same(monkeypatch)
 
 def test_a_run_is_the_same_again() -> None:
     waits = [run_failing(Replay(PREDICTABLE), PLAIN, DEADLY, seed=1).waits for _ in range(2)]
-    assert waits[0] == waits[1]
+    assert waits[0] == waits[1] != []
 
 
 def test_where_nobody_dies_nobody_waits_or_moves() -> None:

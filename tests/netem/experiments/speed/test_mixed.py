@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from client.drafting.policies import CLOUD
+from client.drafting.policies import CLOUD, STREAM
+from netem.experiments.speed import mixed_run
 from netem.experiments.speed.mixed import MixedCell, make_report
 from netem.experiments.speed.mixed_run import LINK, MixedLoad, MixedRun, run_mixed
 from netem.experiments.speed.runs import Run, TimedAnswer
+from netem.experiments.table_runs import ask
 from netem.virtual.stream import HANDLING_S
 from server.options import Pace
 from server.sessions.counters import Counters
@@ -79,3 +81,21 @@ def test_a_long_prompt_alone_waits_for_its_own_passes():
     run = run_mixed(Pace(PASS_S, 0.0), replace(LOAD, chats=0, seconds=0.0), CLOUD, seed=1)
     assert run.chats.answers == []
     assert run.long_first_token == pytest.approx(2 * (LINK.up.delay_ms / 1000 + HANDLING_S + PASS_S), rel=0.01)
+
+
+def test_chats_are_asked_the_same_whoever_asks_beside_them(monkeypatch):
+    prompts: list[dict[str, tuple[int, ...]]] = []
+
+    def recorded(engine, link, session, prompt, *others):
+        prompts[-1][session] = tuple(prompt)
+        return ask(engine, link, session, prompt, *others)
+
+    monkeypatch.setattr(mixed_run, "ask", recorded)
+    for readers in (0, 2):
+        prompts.append({})
+        run_mixed(Pace(PASS_S, 0.0), replace(LOAD, readers=readers), STREAM, seed=1)
+    alone, beside = ({session: each for session, each in asked.items() if len(each) < 1000} for asked in prompts)
+    both = alone.keys() & beside.keys()
+    assert len(both) >= 2 * LOAD.chats
+    assert {session: alone[session] for session in both} == {session: beside[session] for session in both}
+    assert len(set(alone.values())) == len(alone)

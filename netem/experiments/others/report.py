@@ -90,10 +90,11 @@ def make_report(
         rows=[_row(link, name, result) for link, of in links.items() for name, result in of.items()],
         remarks=(
             f"{len(measured.references)} held-out prompts of all kinds, at most {new_tokens} tokens each, greedy, in "
-            "float32, streamed; systems took turns prompt by prompt, each on its own server and tun link. No server "
-            "keeps K/V of one prompt for the next. tokens/s are medians over answers, from request to end; 'against' "
-            "is the median of ratios prompt by prompt. Connections are open before each request; HTTP's are closed "
-            "after 5 s without one, and who asks later waits a round trip more.",
+            "float32, streamed; systems took turns prompt by prompt, each on its own tun link; Outrider's share one "
+            "server, the others have one each. No server keeps K/V of one prompt for the next. tokens/s are medians "
+            "over answers, from request to end; 'against' is the median of ratios prompt by prompt. Connections are "
+            "open before each request; HTTP's are closed after 5 s without one, and who asks later waits a round trip "
+            "more. Of Outrider's drafted levels the client's count, not those that its server drafts for `auto`.",
             f"llama.cpp: {llama_version}. Its draft model and transformers' is `independent`, at the server; llama.cpp "
             f"drafts as many tokens for a pass as are fastest here without a link (tokens/s by their number: {swept}).",
             "At their own speed nothing is waited for but this machine. The target has 5 million parameters, and a "

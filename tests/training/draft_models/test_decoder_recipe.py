@@ -1,14 +1,19 @@
 """The loss of small decoders, by hand: what the target's head makes of their rows, beside the target's distribution."""
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from tests.training.draft_models.rehearsal import random_batch, random_target
 from training.draft_models.decoder_recipe import DecoderRecipe
-from training.draft_models.lags import LagSettings
+from training.draft_models.features import features
+from training.draft_models.lags import LagSettings, draw_received
 from training.draft_models.recipe import Batch, Features, Moment
+from training.draft_models.recipes import glide, tandem
 
 HALF, LIKELY, SURE = (0.5, 0.25, 0.25), (0.125, 0.75, 0.125), (0.25, 0.25, 0.5)
 
@@ -35,3 +40,13 @@ def test_the_loss_is_the_divergence_from_the_targets_distribution_at_learned_pos
     assert float(parts.metrics["kl"]) == float(parts.total)
     assert float(parts.metrics["agreement"]) == pytest.approx(2 / 3)
     assert [positions.tolist() for positions in asked] == [[[0, 1, 2]] * 2]
+
+
+@pytest.mark.parametrize("build", [glide.build, tandem.build])
+def test_what_is_predicted_has_the_dtype_of_the_target_whose_head_reads_it(
+    tmp_path: Path, build: Callable[..., DecoderRecipe]
+) -> None:
+    target = random_target(tmp_path, dtype="bfloat16")
+    recipe, batch = build(target, size=3.0), random_batch(target)
+    received, positions = draw_received(batch, LagSettings()), torch.arange(batch.ids.shape[1]).expand_as(batch.ids)
+    assert recipe.predict(batch, features(target, batch, recipe.needs), received, positions).dtype == torch.bfloat16

@@ -106,3 +106,9 @@ def test_published_sync_points_are_every_sixth_to_fourteenth_token_each_as_often
     counts = torch.bincount(periods, minlength=15)
     assert counts[6:15].sum() == 900
     assert counts[6:15].min() > 60
+
+
+def test_what_is_received_is_drawn_on_the_batchs_device():
+    meta = torch.device("meta")
+    received = draw_received(batch_of(6, 4).to(meta), LagSettings(missing=0.5, alone=0.5))
+    assert {each.device for each in (received.newest, received.held, received.sync)} == {meta}

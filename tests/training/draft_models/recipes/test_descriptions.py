@@ -82,3 +82,25 @@ def test_the_draft_that_a_moa_starts_from_is_known_by_its_weights(target: Frozen
         parameter.data += 0.01
     recipe.save(start)
     assert build("moa", target, start=start).describe() != before
+
+
+@pytest.mark.parametrize("kind", ["moa", "block", "dflash", "tandem", "glide"])
+def test_every_sample_has_all_of_its_state_unless_something_else_is_asked_for(kind: str, target: FrozenTarget) -> None:
+    described = build(kind, target).describe()
+    assert described["samples that lack a span of state"] == "0%"
+    assert described["samples whose state stops for good"] == "0%"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "row", "text"),
+    [
+        ("moa", {}, "starts from", "the target's layers"),
+        ("moa", {"published": True}, "starts from", "random weights"),
+        ("medusa", {}, "form", "Medusa-1, the target frozen"),
+        ("medusa", {"train_target": True}, "form", "Medusa-2, with a new target"),
+    ],
+)
+def test_a_form_is_described_by_its_own_name(
+    kind: str, options: dict[str, Any], row: str, text: str, target: FrozenTarget
+) -> None:
+    assert build(kind, target, **options).describe()[row] == text

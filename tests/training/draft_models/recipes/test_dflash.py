@@ -20,9 +20,18 @@ from tests.training.draft_models.bounded import (
     plain_divergences,
     target_of_many_tokens,
 )
-from tests.training.draft_models.rehearsal import PROMPTS, lose, measure, random_batch, random_target, train
+from tests.training.draft_models.rehearsal import (
+    PROMPTS,
+    learning_only,
+    lose,
+    measure,
+    random_batch,
+    random_target,
+    train,
+)
 from training.draft_models import blocks, divergence, lags
 from training.draft_models.features import features
+from training.draft_models.layer_sizes import layer_parameters, target_layer
 from training.draft_models.recipes import dflash
 from training.draft_models.recipes.dflash import build, published_taps
 from training.draft_models.taps import tapped
@@ -35,9 +44,12 @@ def target(tmp_path_factory):
     return random_target(tmp_path_factory.mktemp("dflash"))
 
 
+@pytest.mark.parametrize("from_the_first_token", [False, True])
 @torch.no_grad()
-def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, monkeypatch):
+def test_the_divergence_is_that_of_blocks_from_what_has_been_received(target, monkeypatch, from_the_first_token):
     recipe, batch = build(target, length=LENGTH, size=4.0, missing=0.5, alone=0.5), random_batch(target)
+    if from_the_first_token:
+        batch = learning_only(batch, 0)
     for weight in recipe.module.parameters():
         weight.add_(torch.randn(weight.shape) * 0.2)
     monkeypatch.setattr("common.drafters.predicted_blocks._SHORTLIST", target.config.vocab_size)
@@ -113,6 +125,15 @@ def test_the_default_size_leaves_something_for_layers_whose_attention_is_wide(ta
     wide = build(replace(target, model=LlamaForCausalLM(config)), layers=layers).draft.config
     assert wide.layer.intermediate >= 16
     assert wide.layers == layers
+
+
+@pytest.mark.parametrize(("layers", "size"), [(1, 2.0), (2, 2.5), (2, 4.0)])
+def test_a_draft_and_what_fuses_its_state_are_as_large_as_asked(target, layers, size):
+    recipe = build(target, layers=layers, size=size)
+    trained = sum(weights.numel() for weights in recipe.module.parameters() if weights.ndim > 1)
+    wanted = size * layer_parameters(target_layer(target))
+    unit = 3 * target.config.hidden_size * layers  # one more of each feed-forward part
+    assert wanted - unit <= trained <= wanted
 
 
 def test_a_block_is_masked_by_the_padding_token_where_the_target_has_one(target):

@@ -108,6 +108,17 @@ def test_a_distance_is_squared_up_to_one_and_then_linear_and_of_learned_position
     assert float(found) == pytest.approx((0.5**2 / 2 + (3.0 - 0.5) + 0.5 + 0.5) / 4)
 
 
+def test_hidden_states_where_nothing_is_learned_count_for_nothing(target):
+    recipe, batch = build(target, layers=(0, 1), size=2.0), random_batch(target)
+    given = features(target, batch, recipe.needs)
+    elsewhere = {depth: hidden + 9.0 * ~batch.learn[..., None] for depth, hidden in given.hidden.items()}
+    totals = []
+    for hidden in (given.hidden, elsewhere):
+        torch.manual_seed(0)
+        totals.append(float(recipe.loss(batch, replace(given, hidden=hidden), Moment(0, 1)).total.detach()))
+    assert totals[0] == totals[1]
+
+
 @pytest.mark.parametrize(("published", "of_divergence", "of_distance"), [(False, 1.0, 0.1), (True, 0.1, 1.0)])
 def test_half_of_the_distance_is_that_to_what_enters_the_targets_last_layers(
     target, monkeypatch, published, of_divergence, of_distance

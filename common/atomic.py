@@ -44,10 +44,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     a folder of that name by then."""
     with _growing(path, Path.mkdir) as part:
         yield part
-        for each in (part, *part.rglob("*")):
-            (_sync_folder if each.is_dir() else _sync)(each)
+        put_on_disk(part)
         part.rename(path)
         _sync_folder(path.parent)
+
+
+def put_on_disk(folder: Path) -> None:
+    """Returns once all that is in it would outlast a loss of power. Raises OSError."""
+    for each in (folder, *folder.rglob("*")):
+        (_sync_folder if each.is_dir() else _sync)(each)
 
 
 @contextmanager

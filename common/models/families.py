@@ -51,6 +51,16 @@ def check_positions(directory: object, config: Any) -> None:
         )
 
 
+def required_context(config: Any, name: object) -> int:
+    """As `context_of`, of the checkpoint of that name or folder. Raises CheckpointError where there is none."""
+    context = context_of(config)
+    if context is None:
+        raise CheckpointError(
+            f"the configuration in {name} names no longest context; add max_position_embeddings to it"
+        )
+    return context
+
+
 def context_of(config: Any) -> int | None:
     """Tokens of the longest sequence that passes may run, None where the configuration names no longest one.
 

@@ -132,7 +132,8 @@ def quietly() -> Iterator[None]:
 
 
 def settle(model: PreTrainedModel, dtype: torch.dtype) -> None:
-    """Converts parameters that are not quantised to one dtype: they are loaded in the one in which they were stored."""
+    """Converts parameters that are not quantised to one dtype: they are loaded in the one in which they were stored.
+    Buffers stay as they are: in few bits, rotary frequencies turn keys far away by whole radians."""
     for module in model.modules():
         if _is_quantised(module):
             continue

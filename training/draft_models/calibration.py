@@ -31,7 +31,7 @@ def measure_accuracies(
         hidden_TE = target.forward([chain]).hidden  # noqa: N806
         for index in range(draft.config.heads):
             # The first state that a client drafts from is that of the prompt's last token.
-            states = hidden_TE[prompt - 1 : len(tokens) - 2 - index].to(next(draft.parameters()))
+            states = hidden_TE[prompt - 1 : max(prompt - 1, len(tokens) - 2 - index)].to(next(draft.parameters()))
             next_tokens = torch.tensor(tokens[prompt + 1 + index :], device=states.device)
             if len(states) == 0:
                 continue

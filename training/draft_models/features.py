@@ -18,7 +18,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from common.models.checkpoint import load_causal_lm, load_config, load_tokenizer, read_end_tokens
-from common.models.families import context_of, key_width
+from common.models.families import key_width, required_context
 from common.models.fingerprint import fingerprint
 from common.models.parts import head_of, layers_of, stack_of
 from common.models.shipped import shipped_family
@@ -48,8 +48,8 @@ class FrozenTarget:
 
     @property
     def context(self) -> int:
-        """The longest sequence, in tokens."""
-        return context_of(self.config) or int(self.config.max_position_embeddings)
+        """The longest sequence, in tokens. Raises CheckpointError where the configuration names none."""
+        return required_context(self.config, self.name)
 
     @property
     def key_value_size(self) -> int:

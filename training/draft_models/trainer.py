@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from common.atomic import put_on_disk
 from common.counted import counted
 from common.draft_models.measured_acceptance import write_measured_acceptance
 from common.models.fingerprint import fingerprint
@@ -336,10 +337,12 @@ class TrainingRun:
 
     def finish(self, progress: RunProgress) -> Evaluation | None:
         """Measures the finished draft model, writes it and its card, and removes the checkpoint."""
-        measured, one_level, long = map(self.measure, (AT_THE_END, ONE_LEVEL, LONG))
+        # The main measurement comes last: a recipe may keep what it found in it.
+        long, one_level, measured = map(self.measure, (LONG, ONE_LEVEL, AT_THE_END))
         self.recipe.module.eval()
         with written(f"the draft in {self.settings.out}", CONTINUED):
             self.write(progress, measured, one_level, long)
+            put_on_disk(self.settings.out)
         self.folder.checkpoint.unlink(missing_ok=True)
         return measured
 

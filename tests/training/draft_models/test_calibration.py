@@ -33,5 +33,9 @@ def test_accuracies_are_the_shares_of_places_at_which_a_rank_came_true(tmp_path)
     assert counts == [5, 4]
     found = measure_accuracies(PackedModel(target.model, 64), target.head, draft, SAMPLES)
     torch.testing.assert_close(found, expected / torch.tensor(counts)[:, None])
+    too_short = ([5, 6], 1)
+    assert torch.equal(
+        measure_accuracies(PackedModel(target.model, 64), target.head, draft, [*SAMPLES, too_short]), found
+    )
     assert found[0, 0] >= 1 / 5
     assert found[1, 0] >= 1 / 4

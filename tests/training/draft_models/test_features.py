@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from transformers import DynamicCache
 
 from common.models import source as hub_source
+from common.models.errors import CheckpointError
 from common.models.packed import PackedModel
 from server.models.target_card import read_card
 from tests.families import FAMILIES, SLIDING_WINDOW, make_checkpoint
@@ -78,6 +81,13 @@ def test_what_leaves_the_last_layer_comes_before_the_final_norm(tmp_path: Path) 
     with torch.no_grad():
         assert torch.equal(target.model.model.norm(found.unnormed), found.hidden[0])
     assert features(target, batch, FeatureNeeds(hidden=(0,))).unnormed is None
+
+
+def test_a_target_that_names_no_longest_context_is_refused(tmp_path: Path) -> None:
+    nameless = SimpleNamespace(config=SimpleNamespace(model_type="bloom"))
+    target = replace(load(tmp_path, "llama"), model=nameless)
+    with pytest.raises(CheckpointError, match="names no longest context"):
+        _ = target.context
 
 
 def test_no_need_costs_no_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -121,9 +122,31 @@ def test_without_a_length_the_run_has_epochs(settings: TrainSettings, monkeypatc
 def test_measuring_takes_prompts_that_were_not_trained_on(settings: TrainSettings) -> None:
     ran = Ran(settings)
     assert ran.recipe is not None
-    last = [RoundsSize(128), RoundsSize(128, levels=1), RoundsSize(128, LONG_LEVELS, LONG_NODES)]
+    last = [RoundsSize(128, LONG_LEVELS, LONG_NODES), RoundsSize(128, levels=1), RoundsSize(128)]
     assert [size for _, size in ran.recipe.asked] == [RoundsSize(48)] * 5 + last
     assert all(len(prompts) == 2 for prompts, _ in ran.recipe.asked)
+
+
+def test_a_finished_draft_is_on_the_disk_before_its_checkpoint_goes(
+    settings: TrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    unlink, sync = Path.unlink, os.fsync
+
+    def unlink_once_all_is_kept(path: Path, missing_ok: bool = False) -> None:
+        if path == WorkFolder(settings.out).checkpoint and path.exists():
+            kept = [each for each in settings.out.iterdir() if each.is_file()]
+            assert len(kept) > 2
+            assert {each.stat().st_ino for each in kept} <= synced
+        unlink(path, missing_ok)
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(Path, "unlink", unlink_once_all_is_kept)
+    monkeypatch.setattr(os, "fsync", noted)
+    assert not WorkFolder(Ran(settings).out).checkpoint.exists()
 
 
 def test_held_out_prompts_may_come_from_a_file(settings: TrainSettings, tmp_path: Path) -> None:

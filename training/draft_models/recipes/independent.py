@@ -21,6 +21,7 @@ from common.drafters.load import SPARE_SLOTS
 from common.drafters.tree_drafter import TreeDrafter
 from common.models.packed import PackedModel
 from common.models.parts import head_of, stack_of
+from common.models.quantised import settle
 from common.protocol.errors import MisuseError
 from training.draft_models.exact_text import figure
 from training.draft_models.features import FrozenTarget
@@ -98,7 +99,8 @@ class IndependentRecipe:
     def _drafter(self, context: int) -> Drafter:
         target = self._target
         model: Any = deepcopy(self.module)
-        packed = PackedModel(model.to(target.model.dtype).requires_grad_(False), context + SPARE_SLOTS)
+        settle(model, target.model.dtype)
+        packed = PackedModel(model.requires_grad_(False), context + SPARE_SLOTS)
         return TreeDrafter(IndependentNetwork(packed, target.config.vocab_size))
 
 

@@ -22,6 +22,7 @@ from common.draft_models.medusa import KIND, RANKS, MedusaConfig, MedusaDraft, a
 from common.drafters.medusa import MedusaDrafter
 from common.models.fingerprint import fingerprint
 from common.models.parts import head_of, projection_of, stack_of
+from common.models.quantised import settle
 from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.rounds import RoundsAnswer
@@ -219,7 +220,8 @@ def _trainable(model: PreTrainedModel) -> PreTrainedModel:
 def _with_model(target: FrozenTarget, backbone: PreTrainedModel) -> FrozenTarget:
     """For measuring: a copy in the target's dtype, because a `PackedModel` takes over the model that it is given."""
     model: Any = deepcopy(backbone)
-    return replace(target, model=model.to(target.model.dtype).requires_grad_(False))
+    settle(model, target.model.dtype)
+    return replace(target, model=model.requires_grad_(False))
 
 
 def build(

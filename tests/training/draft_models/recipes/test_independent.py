@@ -5,6 +5,7 @@ import torch
 from transformers import GPT2Config, GPTNeoXConfig, OPTConfig
 
 from common.models.checkpoint import load_causal_lm, load_tokenizer
+from common.models.packed import PackedModel
 from common.protocol.errors import MisuseError
 from netem.experiments.family_checkpoints import FAMILIES as FAMILIES_BY_NAME
 from netem.experiments.family_checkpoints import make_family_checkpoint
@@ -12,6 +13,7 @@ from tests.families import FAMILIES
 from tests.other_families import GEMMA_4
 from tests.training.draft_models.rehearsal import lose, measure, random_batch, random_target, target_of, train
 from training.draft_models.features import load_target
+from training.draft_models.recipes import independent
 from training.draft_models.recipes.independent import build
 from training.draft_models.recipes.independent_sizes import count, sized_config
 
@@ -38,6 +40,23 @@ def test_the_loss_is_the_divergence_from_the_target_and_a_little_of_the_tokens(t
     torch.testing.assert_close(parts.total.detach(), divergence + 0.25 * tokens, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(parts.metrics["kl"], divergence, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(parts.metrics["tokens"], tokens, rtol=1e-4, atol=1e-4)
+
+
+def test_a_draft_is_measured_with_the_frequencies_that_its_checkpoint_has(tmp_path, monkeypatch):
+    """In bfloat16 they would turn keys far away by whole radians."""
+    target, measured = random_target(tmp_path, dtype="bfloat16"), []
+    recipe = build(target, layers=1, hidden=24)
+
+    def packed(model, capacity):
+        measured.append(model)
+        return PackedModel(model, capacity)
+
+    monkeypatch.setattr(independent, "PackedModel", packed)
+    recipe._drafter(64)
+    assert {each.dtype for each in measured[0].parameters()} == {torch.bfloat16}
+    trained = dict(recipe.module.named_buffers())
+    assert trained
+    torch.testing.assert_close(dict(measured[0].named_buffers()), trained, rtol=0, atol=0)
 
 
 @torch.no_grad()

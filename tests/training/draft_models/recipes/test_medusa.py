@@ -166,6 +166,17 @@ def test_medusa_2_trains_and_saves_families_with_other_attention_or_names(tmp_pa
     torch.testing.assert_close(made(batch.ids).logits, recipe.module["target"](batch.ids).logits)
 
 
+def test_a_trained_target_is_measured_with_the_frequencies_that_its_checkpoint_has(tmp_path):
+    """In bfloat16 they would turn keys far away by whole radians."""
+    target = random_target(tmp_path, dtype="bfloat16")
+    recipe = build(target, train_target=True)
+    measured = medusa._with_model(target, recipe.module["target"]).model
+    assert {each.dtype for each in measured.parameters()} == {torch.bfloat16}
+    trained = dict(recipe.module["target"].named_buffers())
+    assert trained
+    torch.testing.assert_close(dict(measured.named_buffers()), trained, rtol=0, atol=0)
+
+
 def test_medusa_1_trains_heads_alone(target):
     recipe = build(target)
     assert [name.split(".")[0] for name, _ in recipe.module.named_parameters()] == ["draft"] * 12

@@ -13,8 +13,8 @@ import time
 from types import FrameType
 from typing import Any
 
-_MOST_SECONDS = 300
-"""Longer than aider asks for in vain: nine times, a minute of pauses between them, and 13 s for each answer of 503."""
+_MOST_SECONDS = 600
+"""Longer than aider asks for in vain: nine times 40 s, in which OpenAI's client asks three times, and 64 s of pauses."""
 
 _MOST_CHARACTERS = 600
 MISSING = {"kind": "missing", "name": ""}

@@ -22,7 +22,7 @@ GOT = {"got": "text"}
 REFUSED = {"error": "InternalServerError: no server", "status": 503}
 SAYS_503 = {"error": "RuntimeError: Error code: 503 - no server"}
 BROKE = {"error": "TypeError: none"}
-ENDED = {"error": "TimeoutError: no answer in 300 s"}
+ENDED = {"error": "TimeoutError: no answer in 600 s"}
 WELL = Outcome("app", "TEXT", "it", 1.0, "text")
 
 

@@ -64,7 +64,9 @@ def test_a_draft_for_a_target_of_half_precision_learns_and_drafts(kind: str, hal
         total = lose(recipe, half, random_batch(half)).total
     assert total.dtype == torch.float32
     assert total.isfinite()
-    assert measure(recipe, half, PROMPTS[:1], 4).accept_length >= 1
+    measured = measure(recipe, half, PROMPTS[:1], 4)
+    assert measured.accept_length >= 1
+    assert 0 in measured.by_depth, "a draft that reads the target's top is measured as such"
 
 
 @of_every_kind

@@ -143,6 +143,12 @@ def test_a_block_is_masked_by_the_padding_token_where_the_target_has_one(target)
         assert build(replace(target, tokenizer=tokenizer), length=LENGTH).draft.config.mask == mask
 
 
+def test_the_smallest_block_is_the_newest_token_and_one_more(target):
+    recipe = build(target, length=2, size=4.0)
+    assert lose(recipe, target, random_batch(target)).total.isfinite()
+    assert measure(recipe, target, PROMPTS[:1], 4).accept_length >= 1
+
+
 @pytest.mark.parametrize("options", [{"missing": 1.5}, {"alone": -0.1}, {"size": 0.1}, {"length": 1}])
 def test_what_cannot_be_is_refused(target, options):
     with pytest.raises(MisuseError):

@@ -18,6 +18,9 @@ from enum import Enum
 
 from common.protocol.draft_state import FUSED, HIDDEN, LAST, LSA
 
+KIND_KEY = "outrider_draft"
+"""What names the kind in the config.json of a draft that is no complete model."""
+
 
 class DraftParts(Enum):
     """What a draft of a kind consists of, which decides what is in its bundle and how a server checks it."""

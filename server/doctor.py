@@ -83,7 +83,7 @@ async def _check_access(options: Callable[[], AccessOptions], now: datetime) -> 
         where = open_port(server, access.listen, credentials)
         findings.append(Finding("port", f"{where} is free"))
     except MisuseError as error:
-        findings.append(Finding("port", f"{access.listen} cannot be listened on", str(error)))
+        findings.append(Finding("port", "outriderd cannot listen", str(error)))
     finally:
         await server.stop(None)
     return findings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from safetensors.torch import save_file
 
-from common.draft_kinds import DRAFT_KINDS, TRAINED_KINDS, DraftKind
+from common.draft_kinds import DRAFT_KINDS, KIND_KEY, TRAINED_KINDS, DraftKind
 from common.draft_models.layouts import recognise
 from common.models.errors import CheckpointError
 from common.models.families import key_width
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 EXPORTER_WEIGHTS = "exporter.safetensors"
 """The weights that only the server needs: those that compute the draft state."""
 
-KIND_KEY = "outrider_draft"
 FINGERPRINT_KEY = "target_fingerprint"
 DEPTHS_KEY = "depths"
 

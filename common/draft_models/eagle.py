@@ -13,7 +13,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
+from common.draft_kinds import KIND_KEY
+from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape
 from common.draft_models.layouts import recognise, rename
 from common.draft_models.published_layers import check_settings, count_layers, layer_settings, read_layer_shapes

@@ -14,14 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from common.draft_models.directory import (
-    EXPORTER_WEIGHTS,
-    KIND_KEY,
-    DraftFacts,
-    load_into,
-    network_from,
-    save_draft,
-)
+from common.draft_kinds import KIND_KEY
+from common.draft_models.directory import EXPORTER_WEIGHTS, DraftFacts, load_into, network_from, save_draft
 from common.draft_models.layers import Attention, DecoderLayer, LayerShape, RmsNorm
 from common.draft_models.layouts import EAGLE3, SERVER_PREFIX, published_names, recognise, rename
 from common.draft_models.published_layers import check_settings, count_layers, layer_settings, read_layer_shapes

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from common.draft_models.directory import KIND_KEY, DraftFacts, network_from, read_config, save_draft
+from common.draft_kinds import KIND_KEY
+from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
 from common.draft_models.layers import LayerShape, ResidualBlock
 from common.draft_models.layouts import recognise, rename
 from common.draft_models.path_heads import PathHeads

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from common.draft_kinds import KIND_KEY
 from common.models.errors import CheckpointError
 from common.protocol.plain import plain
 
@@ -18,6 +19,11 @@ _CAUSAL = ("ForCausalLM", "LMHeadModel")
 
 def check_causal_lm(directory: object, config: Mapping[str, Any]) -> None:
     """Raises `CheckpointError` where config.json says that this is no decoder of text that predicts the next token."""
+    if KIND_KEY in config:
+        raise CheckpointError(
+            f"{directory} holds a draft model of the kind '{plain(str(config[KIND_KEY]), 40)}', which is no complete "
+            "model: give it as --draft, and the checkpoint that it was trained for as --target"
+        )
     if not isinstance(config.get("model_type"), str):
         raise CheckpointError(
             f"the configuration in {directory} names no model_type; save the checkpoint again with transformers"

@@ -6,20 +6,19 @@ connections share the rate of the one link; each has its own jitter. Knows nothi
 """
 
 import asyncio
-import logging
 import socket
 from typing import Self
 
 from common.address import Address
 from netem.links import sockets
 from netem.links.acceptor import Acceptor
+from netem.links.destination import Destination
 from netem.links.profile import LinkProfile
 from netem.links.pump import Pump, SourceResetError
 from netem.links.recorder import Recorder
 from netem.links.stream import StreamLink
 from netem.links.trace import Trace
 
-_LOGGER = logging.getLogger(__name__)
 _LOOPBACK = Address("127.0.0.1", 0)
 
 
@@ -36,7 +35,7 @@ class Proxy:
         self.bytes_up = 0
         self.bytes_down = 0
         self._link = StreamLink(profile)
-        self._target = target
+        self._destination = Destination(target)
         self._listen = listen
         self._recorders = (Recorder(), Recorder()) if record else None
         self._carries = asyncio.Event()
@@ -75,10 +74,8 @@ class Proxy:
 
     async def _carry(self, client: socket.socket, connection: int) -> None:
         sockets.tune(client)
-        try:
-            server = await sockets.connect(self._target)
-        except OSError as refusal:
-            _LOGGER.warning("cannot reach %s (%s): start the server there", self._target, refusal.strerror)
+        server = await self._destination.connect()
+        if server is None:
             return
         with server:
             if await self._ends_in_reset(client, server, connection):

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from common.draft_models.directory import KIND_KEY
+from common.draft_kinds import KIND_KEY
 from common.draft_models.layouts import Layout, recognise
 from common.draft_models.weight_files import draft_weight_files, read_tensors
 from common.models.decoder import load_decoder

@@ -13,14 +13,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from common.draft_kinds import DraftKind, DraftParts
-from common.draft_models.directory import (
-    EXPORTER_WEIGHTS,
-    FINGERPRINT_KEY,
-    KIND_KEY,
-    DraftFacts,
-    read_draft_kind,
-)
+from common.draft_kinds import KIND_KEY, DraftKind, DraftParts
+from common.draft_models.directory import EXPORTER_WEIGHTS, FINGERPRINT_KEY, DraftFacts, read_draft_kind
 from common.draft_models.layouts import LAYOUTS, recognise
 from common.draft_models.measured_acceptance import TRIMMED_KEY, read_measured_acceptance
 from common.draft_models.state_codec import StateCodec, codec_of

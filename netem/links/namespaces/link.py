@@ -14,6 +14,7 @@ from typing import Self
 from common.address import Address
 from netem.links import sockets
 from netem.links.acceptor import Acceptor
+from netem.links.destination import Destination
 from netem.links.errors import LinkFailureError
 from netem.links.namespaces.addresses import FAR
 from netem.links.namespaces.congestion import check_congestion
@@ -46,7 +47,7 @@ class NamespaceLink:
         self.bytes_up = 0
         self.bytes_down = 0
         self._wire = wire
-        self._target = target
+        self._destination = None if target is None else Destination(target)
         self._listen = listen
         self._acceptors: list[Acceptor] = []
 
@@ -62,17 +63,17 @@ class NamespaceLink:
 
     async def __aenter__(self) -> Self:
         """Raises LinkFailureError where this machine cannot make the link, or the address is not available."""
-        if self._target is not None:
+        if self._destination is not None:
             self._listener = await sockets.listen(self._listen)
         try:
             pair = await self._wire.open()
         except BaseException:
-            if self._target is not None:
+            if self._destination is not None:
                 self._listener.close()
             raise
         self.near_namespace, self._far_namespace = pair.near, pair.far
         self.near, self.far = NamespaceThread(pair.near), NamespaceThread(pair.far)
-        if self._target is not None:
+        if self._destination is not None:
             try:
                 far_listener, near_listener = _listening(self.far, FAR), _listening(self.near, _LOOPBACK)
             except OSError as refusal:
@@ -120,12 +121,10 @@ class NamespaceLink:
             await relay(client, crossing, _uncounted, self._count_down)
 
     async def _carry_out(self, crossing: socket.socket, _: int) -> None:
-        assert self._target is not None
+        assert self._destination is not None
         sockets.tune_for_link(crossing)
-        try:
-            server = await sockets.connect(self._target)
-        except OSError as refusal:
-            _LOGGER.warning("cannot reach %s (%s): start the server there", self._target, refusal.strerror)
+        server = await self._destination.connect()
+        if server is None:
             return
         with server:
             await relay(crossing, server, self._count_up, _uncounted)

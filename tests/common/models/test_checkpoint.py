@@ -82,6 +82,7 @@ def test_a_configuration_that_is_no_json(copy: Path) -> None:
         ({"model_type": "sparrow"}, "the model type 'sparrow' in .* is unknown to transformers"),
         ({"model_type": "clip", "architectures": None}, "the model type 'clip' in .* has no causal language model"),
         ({"model_type": None}, "names no model_type"),
+        ({"model_type": None, "outrider_draft": "moa"}, "a draft model of the kind 'moa'.*give it as --draft"),
         ({"model_type": "t5", "is_encoder_decoder": True}, "is an encoder with a decoder \\(model type 't5'\\)"),
         ({"architectures": ["BertForMaskedLM"]}, "is a BertForMaskedLM, which is no causal language model"),
         ({"model_type": "gemma3", "text_config": {}}, "reads more than text \\(model type 'gemma3'\\)"),

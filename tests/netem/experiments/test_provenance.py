@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.draft_models.directory import KIND_KEY
+from common.draft_kinds import KIND_KEY
 from common.models.source import CONFIG, HEAD_WEIGHTS, WEIGHTS
 from netem.experiments import provenance
 from netem.experiments.provenance import identities, same_computation

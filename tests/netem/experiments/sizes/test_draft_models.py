@@ -5,8 +5,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from common.draft_kinds import DRAFT_KINDS
-from common.draft_models.directory import EXPORTER_WEIGHTS, KIND_KEY
+from common.draft_kinds import DRAFT_KINDS, KIND_KEY
+from common.draft_models.directory import EXPORTER_WEIGHTS
 from common.models.source import CONFIG, WEIGHTS
 from netem.experiments.sizes.draft_models import DRAFTS, SizedDraft
 from netem.experiments.sizes.targets import LLAMA_1B_TARGET, shrunk

@@ -30,7 +30,7 @@ def test_how_long_they_took(section):
     (hours,) = re.findall(r"took about (\d+) hours in all", section)
     made = {run.folder for run in RUNS}
     assert sum(SECONDS.get(folder) or 0 for folder in made) / 3600 == pytest.approx(int(hours), abs=1)
-    assert {folder for folder in SECONDS if SECONDS[folder] is None} == names(section, "Without a time are", ". ")
+    assert {folder for folder in SECONDS if SECONDS[folder] is None} == names(section, "Without a time is", ". ")
 
 
 def test_what_each_option_is_for(section):

@@ -101,13 +101,11 @@ class Accounting:
                 self._finished(entry, meter, reply, now)
 
     def refused(self, session: str, client: str, error: AdmissionRefusedError) -> None:
-        self.counters.failures += 1
         self.counters.refused[error.reason] = self.counters.refused.get(error.reason, 0) + 1
         self._on_event(events.SessionRefused(events.short_id(session), client, error.reason, error.retry_after))
 
     def failed(self, sink: MessageSink, entry: SessionEntry | None, code: FailureCode) -> None:
         """A stream ends with a fault; `entry` is None where it had no session."""
-        self.counters.failures += 1
         self.counters.failed[code] = self.counters.failed.get(code, 0) + 1
         session = "" if entry is None else entry.session.id
         tokens = entry.meter.tokens if entry is not None and entry.meter is not None else 0

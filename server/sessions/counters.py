@@ -9,9 +9,8 @@ class Counters:
     """Totals since the start."""
 
     sessions: int = 0  # opened; a resumed one counts once
-    failures: int = 0  # streams that ended with Failed
-    failed: dict[str, int] = field(default_factory=dict)  # of these, faults of clients or of ours, by code
-    refused: dict[str, int] = field(default_factory=dict)  # and those who may come back later, by reason
+    failed: dict[str, int] = field(default_factory=dict)  # streams that ended with a fault of theirs or ours, by code
+    refused: dict[str, int] = field(default_factory=dict)  # and those that may come back later, by reason
     preempted: int = 0  # running answers that failed because others needed their slots
     finished: dict[str, int] = field(default_factory=dict)  # answers, by reason
     prompt_tokens: int = 0  # that came with requests and were not here before
@@ -34,6 +33,11 @@ class Counters:
     state_bytes: dict[str, int] = field(default_factory=dict)  # of draft state's payloads, by kind
     state_cached_bytes: int = 0  # of draft state kept for sessions that share prefixes, now
     state_seconds: float = 0.0  # computing and encoding draft state; before a pass, it is also part of busy_seconds
+
+    @property
+    def failures(self) -> int:
+        """Streams that ended with Failed."""
+        return sum(self.failed.values()) + sum(self.refused.values())
 
     @property
     def sessions_per_pass(self) -> float:

@@ -119,7 +119,8 @@ class AnswerOnConversation:
             raise unreachable(_RETRY_SECONDS)
         if not answer.private:
             self._emitter.append_note(self._offline_note)
-        note = "; ".join(filter(None, (_CUT if self._is_cut(answer) else "", answer.note)))
+        is_unfinished = answer.finish_reason == OFFLINE and not self._is_whole(answer, tokens)
+        note = "; ".join(filter(None, (_CUT if is_unfinished else "", answer.note)))
         about: dict[str, Any] = {
             "private": answer.private,
             "lossy": self._options.lossy or answer.stats.unverified_tokens > 0,
@@ -139,9 +140,11 @@ class AnswerOnConversation:
     def _is_cut(self, answer: Answer) -> bool:
         """Whether the link or a cancellation ended it before it was whole. It may be whole without the server's word,
         which the link can lose."""
-        is_full = len(answer.tokens) >= self._options.max_new_tokens
-        is_whole = is_full or self._emitter.stopped or self._ended_by_itself(answer, answer.tokens)
-        return answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not is_whole
+        return answer.finish_reason in (OFFLINE, FinishReason.CANCELLED) and not self._is_whole(answer, answer.tokens)
+
+    def _is_whole(self, answer: Answer, tokens: Sequence[int]) -> bool:
+        is_full = len(tokens) >= self._options.max_new_tokens
+        return is_full or self._emitter.stopped or self._ended_by_itself(answer, tokens)
 
     def _durations(self) -> tuple[float, float]:
         """How long the first token was waited for, and how long ago it came."""

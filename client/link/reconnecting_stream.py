@@ -137,7 +137,7 @@ class ReconnectingStream:
 
     async def receive(self) -> FromServer:
         """The next frame for the session. Raises LinkError if the stream is lost, or was given up, MisuseError if the
-        server does not accept the bearer token."""
+        server does not accept the bearer token, or a message is longer than it takes."""
         while True:
             try:
                 if self._stream is None:

@@ -346,7 +346,7 @@ class ServerSession:
         self.exhausted_at = 0  # and of its last empty one
         self._resting_at = 0  # the frontier at which the server drafter had no proposal
         self._root_committed_at = now
-        self._finished: Finished | None = None
+        self.finished: Finished | None = None
         self._unacknowledged: list[Commit] = []
         self._response_time.restart()
         self.acceptance.answer_began()
@@ -369,13 +369,13 @@ class ServerSession:
 
     def _replay(self) -> Replies:
         commits = commits_to_repeat(self._unacknowledged, self.turn, self.acked, self.tree.tokens)
-        return commits if self._finished is None else (*commits, self._finished)
+        return commits if self.finished is None else (*commits, self.finished)
 
     def _finish(self, reason: FinishReason) -> Finished:
         self.state = server_after(self.state, Finished)
         self.epoch += 1
-        self._finished = Finished(self.turn, self.tree.frontier, reason)
-        return self._finished
+        self.finished = Finished(self.turn, self.tree.frontier, reason)
+        return self.finished
 
     def _acknowledge(self, frontier: int, now: float) -> None:
         if frontier > self.acked:

@@ -23,7 +23,7 @@ from common.protocol.errors import MisuseError
 from netem.commands.children import Children
 from netem.commands.results import read_finished
 from netem.experiments.gpu_parts import Part, State, left_out, next_part
-from netem.experiments.provenance import SourceTree, source_tree
+from netem.experiments.provenance import SourceTree, source_tree, was_unchanged_since
 from netem.experiments.report import prepare
 
 KEPT, SUMMARY, LOGS = "parts.json", "summary.md", "logs"
@@ -97,8 +97,8 @@ def summary(parts: Sequence[Part], kept: Kept) -> str:
 def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearsed: bool) -> Kept:
     """Runs what is not settled, as far as this call's time goes, and returns what is kept by then.
 
-    Raises MisuseError where no commit could identify the parts, unless they are `rehearsed`, and where another is
-    checked out meanwhile, and OutriderError where SIGTERM or SIGHUP ends it.
+    Raises MisuseError where no commit could identify the parts, or the source changes meanwhile, unless they are
+    `rehearsed`, and OutriderError where SIGTERM or SIGHUP ends it.
     """
     source = source_tree()
     if source.uncommitted_changes and not rehearsed:
@@ -108,8 +108,8 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
     deadline = time.monotonic() + call_seconds
 
     def put(part: Part, outcome: Outcome) -> None:
-        if not rehearsed and source_tree() != source:
-            raise MisuseError(f"another commit was checked out meanwhile: {part.name} is not kept, as it may be of two")
+        if not rehearsed and not was_unchanged_since(source.commit):
+            raise MisuseError(f"the source changed meanwhile: {part.name} is not kept, as it may be of two")
         kept.put(part, outcome, parts)
 
     with Children() as children:

@@ -165,9 +165,7 @@ def _settle(run: KeptRun, out: Path, outside: Outside, source: SourceTree, is_cu
             _check_tree(source)
         except MisuseError as changed:
             (out / run.folder / PLOT).unlink(missing_ok=True)
-            raise MisuseError(
-                f"{changed}; {run.folder} counts as unfinished, until `outrider-lab plot` draws it"
-            ) from changed
+            raise MisuseError(f"{changed}; {run.folder} counts as unfinished") from changed
         if is_right is None:
             return f"failed with exit code {code}; {log} says why"
         if not is_right:

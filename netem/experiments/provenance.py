@@ -69,9 +69,9 @@ def source_tree() -> SourceTree:
 
 
 def was_unchanged_since(commit: str) -> bool:
-    """Whether what computes is still that of the commit, of which a run began."""
-    source = source_tree()
-    return not source.uncommitted_changes and same_computation(commit, source.commit)
+    """Whether the source still computes what that commit does."""
+    changed = _git("status", "--porcelain", "--", ":/", *_COMPUTES_NOTHING)
+    return not changed and same_computation(commit, source_tree().commit)
 
 
 def same_computation(commit: str, other: str) -> bool:

@@ -21,9 +21,15 @@ class Destination:
             server = await sockets.connect(self._address)
         except OSError as refusal:
             if not self._was_told:
-                why = os.strerror(refusal.errno) if refusal.errno else str(refusal)
-                _LOGGER.warning("cannot reach %s (%s): start the server there", self._address, why)
+                _LOGGER.warning("cannot reach %s (%s): start the server there", self._address, _cause(refusal))
             self._was_told = True
             return None
         self._was_told = False
         return server
+
+
+def _cause(refusal: OSError) -> str:
+    """In the system's words: asyncio's have the address in them, in Python's."""
+    if refusal.errno is None or isinstance(refusal, socket.gaierror):
+        return refusal.strerror or str(refusal)
+    return os.strerror(refusal.errno)

@@ -141,26 +141,37 @@ class Admission:
             own = [each for each in running if each.client == client]
             is_own_doing = bool(own) and self._promised_to(own) + need > self._capacity
             self._line.refused(who, need, wait, now, holds_up=client if is_own_doing else None)
-            size = f"a prompt of {counted(len(prompt), 'token')}"
-            sentence = f"the server's cache has no room for {size}; try again later or shorten it"
-            raise AdmissionRefusedError(RefusalReason.CACHE, sentence, wait)
+            raise self._cache_refusal(f"a prompt of {counted(len(prompt), 'token')}", len(running), now)
         return evicted
 
-    def evicted_for_return(self, running: Collection[SessionEntry], now: float) -> list[SessionEntry]:
+    def evicted_for_return(
+        self, running: Collection[SessionEntry], now: float, grown_to: int = 0, limit: int = 0
+    ) -> list[SessionEntry]:
         """The same for an answer that comes back after a lost link. Such answers come back together and should not
-        wait, so that more of them are accepted."""
+        wait, so that more of them are accepted. `grown_to`: the tokens of one that brings text with it, which nothing
+        was promised to, and `limit` those that it may have; 0 for others."""
+        need = self._promised(grown_to, limit)
 
         def lacks(running: Collection[SessionEntry]) -> RefusalReason | None:
-            return RefusalReason.RUNNING if len(running) >= _RETURNING * self._limits.running else None
+            if len(running) >= _RETURNING * self._limits.running:
+                return RefusalReason.RUNNING
+            fits = not (running and grown_to) or self._promised_to(running) + need <= self._capacity
+            return None if fits else RefusalReason.CACHE
 
         evicted, reason = _fewest_to_evict(running, lacks, now)
-        if reason is not None:
+        if reason is RefusalReason.RUNNING:
             raise self._running_refusal(len(running), now)
+        if reason is RefusalReason.CACHE:
+            raise self._cache_refusal(f"an answer that has come to {counted(grown_to, 'token')}", len(running), now)
         return evicted
 
     def _running_refusal(self, running: int, now: float) -> AdmissionRefusedError:
         sentence = f"the server is busy with {counted(running, 'answer')}; try again later"
         return AdmissionRefusedError(RefusalReason.RUNNING, sentence, self._wait(running, now))
+
+    def _cache_refusal(self, what: str, running: int, now: float) -> AdmissionRefusedError:
+        sentence = f"the server's cache has no room for {what}; try again later or shorten it"
+        return AdmissionRefusedError(RefusalReason.CACHE, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:
         return self._retry_after.retry_after_s(running, now)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from common.protocol.errors import PeerError
-from common.protocol.messages import FailureCode, FromServer, Open, StateRequest
+from common.protocol.messages import FailureCode, FinishReason, FromServer, Open, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.server_session import ServerSession
 from common.protocol.transitions import ServerState
@@ -53,7 +53,7 @@ class AnswerMeter:
 
     began: float  # when the request came
     prompt_tokens: int  # that came with it
-    before: int  # tokens of the answer among them, which another session had committed
+    before: int  # tokens of the answer among them, committed for another session or kept by the client
     tokens: int = 0
     passes: int = 0
     first_token_seconds: float | None = None
@@ -131,6 +131,8 @@ class SessionEntry:
         session = self.session
         if session.resumes(opened):
             return True
+        if session.finished is not None and session.finished.reason is FinishReason.CANCELLED:
+            return False
         shared = common_prefix(session.tree.tokens, opened.tokens)
         least = min(session.tree.frontier, max(session.prefill_length + 1, session.acked))
         return shared >= least and session.resumes(replace(opened, tokens=opened.tokens[:shared]))

@@ -1,7 +1,7 @@
 """Answers that were running when the server dropped their sessions: to resume one is no new request.
 
 A client may claim to resume anything, so it has to name what the server remembers: the session, the request, and tokens
-that the server committed, at least one of them new since the session was made. So nobody resumes an answer for ever.
+that the server committed, at least one of them since the last such claim. So nobody resumes an answer for ever.
 Text that the client kept unverified may follow. Digests are remembered, and no text. Pure: time is an argument, in
 seconds. It may not know why a session was dropped, nor what a request costs.
 """
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from common.protocol.messages import Open, Settings
+from common.protocol.messages import Open
+from common.protocol.server_session import ServerSession
 from server.sessions.entry import SessionEntry, SessionKey
 
 REMEMBERED_S = 600.0
@@ -20,7 +21,9 @@ REMEMBERED_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _LostAnswer:
+    request: bytes  # a digest
     digests: frozenset[bytes]  # of the request and the tokens that its client may have by now
+    longest: int  # of these, in tokens
     until: float
 
 
@@ -40,29 +43,33 @@ class LostAnswers:
         if entry.meter is None or not entry.meter.tokens:
             return
         session = entry.session
-        request = session.turn, session.prompt_length, session.settings
-        digests = _digests(request, session.tree.tokens, max(session.prefill_length + 1, session.acked))
+        request, tokens = _request(session), session.tree.tokens
+        digests = _digests(request, tokens, max(session.prefill_length + 1, session.acked))
         self.forget(entry.key)
-        self._lost[entry.key] = _LostAnswer(digests, entry.last_active_s + self._seconds)
+        self._lost[entry.key] = _LostAnswer(request, digests, len(tokens), entry.last_active_s + self._seconds)
         if len(self._lost) > self._most:
             self.forget(next(iter(self._lost)))
 
     def is_resumed(self, key: SessionKey, opened: Open, now: float) -> bool:
         """Whether this Open continues one of them."""
         lost = self._lost.get(key)
-        if lost is None or now >= lost.until:
+        if lost is None or now >= lost.until or lost.request != _request(opened):
             return False
-        request = opened.turn, opened.prompt_length, opened.settings
-        return not _digests(request, opened.tokens, opened.prompt_length + 1).isdisjoint(lost.digests)
+        claimed = _digests(lost.request, opened.tokens[: lost.longest], opened.prompt_length + 1)
+        return not claimed.isdisjoint(lost.digests)
 
     def forget(self, key: SessionKey) -> None:
         """Its answer goes on."""
         self._lost.pop(key, None)
 
 
-def _digests(request: tuple[int, int, Settings], tokens: Sequence[int], shortest: int) -> frozenset[bytes]:
+def _request(asked: Open | ServerSession) -> bytes:
+    return sha256(repr((asked.turn, asked.prompt_length, asked.settings)).encode()).digest()
+
+
+def _digests(request: bytes, tokens: Sequence[int], shortest: int) -> frozenset[bytes]:
     """Of the request with each beginning of the tokens, from the `shortest` on."""
-    digest = sha256(repr(request).encode())
+    digest = sha256(request)
     digest.update(array("I", tokens[:shortest]))
     digests = {digest.digest()}
     for token in tokens[shortest:]:

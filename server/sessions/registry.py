@@ -221,9 +221,12 @@ class SessionRegistry:
             with self._admission.admitting(entry.client, opened.tokens, opened.settings, running, now) as evicted:
                 yield evicted
             return
-        will_run = entry.is_running or not entry.session.resumes(opened)
-        counts_already = entry.is_running and self.is_connected(entry)
-        yield self._admission.evicted_for_return(running, now) if will_run and not counts_already else []
+        if not entry.session.resumes(opened):
+            yield self._admission.evicted_for_return(running, now, len(opened.tokens), entry.session.limit)
+        elif entry.is_running and not self.is_connected(entry):
+            yield self._admission.evicted_for_return(running, now)
+        else:
+            yield []
 
     def _reopen(self, entry: SessionEntry, sink: MessageSink, opened: Open, now: float) -> Replies:
         """Joins a session to a newer stream; returns the replies to its Open.

@@ -24,6 +24,7 @@ def _programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "line_of_python.py").write_text("import os, sys, time\n\ndef main():\n    exec(sys.argv[1])\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(gpu, "source_tree", lambda: COMMIT)
+    monkeypatch.setattr(gpu, "was_unchanged_since", lambda commit: True)
     monkeypatch.setattr(gpu, "_POLL_S", 0.01)
 
 
@@ -143,13 +144,14 @@ def test_parts_of_two_commits_are_not_mixed(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("in_background", [False, True])
-def test_a_part_during_which_another_commit_was_checked_out_is_not_kept(
+def test_a_part_during_which_the_source_changed_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_background: bool
 ) -> None:
-    trees = iter([COMMIT, COMMIT])
-    monkeypatch.setattr(gpu, "source_tree", lambda: next(trees, SourceTree("decade", False)))
+    changed = tmp_path / "changed"
+    monkeypatch.setattr(gpu, "was_unchanged_since", lambda commit: commit == COMMIT.commit and not changed.exists())
+    changing = part("two", f"open({str(changed)!r}, 'w')", in_background=in_background, needs=("one",))
     with pytest.raises(MisuseError, match="two is not kept"):
-        run([part("one", "pass"), part("two", "pass", in_background=in_background)], tmp_path)
+        run([part("one", "pass"), changing], tmp_path)
     assert Kept.open(tmp_path / "out", COMMIT).states == {"one": State.DONE}
 
 

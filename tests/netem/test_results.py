@@ -298,6 +298,7 @@ def test_a_real_run_is_recognised_as_finished(machine, tmp_path, monkeypatch):
         return int(not run_experiment(EXPERIMENTS["tiny"], Request(0, quick=False), Path(arguments[-1])))
 
     monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: machine.tree)
+    monkeypatch.setattr("netem.commands.run.was_unchanged_since", lambda commit: commit == machine.tree.commit)
     monkeypatch.setattr("sys.argv", ["outrider-lab", "run", "tiny"])
     for _ in range(2):
         assert make_results([KeptRun("tiny", "tiny")], tmp_path / "out", {}, launch=run_here)

@@ -44,16 +44,16 @@ def test_a_run_leaves_its_table_its_picture_and_its_results_with_their_origin(
     assert (out / "plot.png").is_file()
 
 
-@pytest.mark.parametrize(("last", "is_changed"), [("c0ffee", False), ("decade", True)])
-def test_a_run_during_which_another_commit_was_checked_out_does_not_pass_for_one_of_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, is_changed: bool
+@pytest.mark.parametrize("is_unchanged", [True, False])
+def test_a_run_during_which_the_source_changed_does_not_pass_for_one_of_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_unchanged: bool
 ) -> None:
-    """Some programs that it starts, and what is imported late, are of the other."""
-    trees = iter([SourceTree("c0ffee", False), SourceTree(last, False)])
-    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: next(trees))
+    """Some programs that it starts, and what is imported late, are of another."""
+    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: SourceTree("c0ffee", False))
+    monkeypatch.setattr("netem.commands.run.was_unchanged_since", lambda commit: commit == "c0ffee" and is_unchanged)
     run("tiny", tmp_path, models=tmp_path)
     origin = json.loads((tmp_path / "results.json").read_text())["provenance"]
-    assert (origin["commit"], origin["uncommitted_changes"]) == ("c0ffee", is_changed)
+    assert (origin["commit"], origin["uncommitted_changes"]) == ("c0ffee", not is_unchanged)
 
 
 def test_a_terminal_gets_the_table_within_its_width(

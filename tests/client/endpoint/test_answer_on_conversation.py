@@ -132,6 +132,24 @@ async def test_an_answer_that_is_cut_says_that_it_is_not_whole(text, drafted):
     assert "not whole" in finished.details["note"]
 
 
+async def test_an_offline_answer_that_the_draft_has_ended_is_whole():
+    given = replace(answer((1,)), finish_reason=OFFLINE, provisional=(4, 5))
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        on_tokens(given.tokens, ())
+        return given
+
+    choice = Choice(
+        SplitPrompt((1,)),
+        AnswerOptions(find_policy("stream"), 99),
+        TextForm((), PlainText(), {}, ()),
+        is_verified=False,
+    )
+    finished = await finished_answer(answered, Letters(), choice, end_tokens=(5,))
+    assert finished.reason == "stop"
+    assert "note" not in finished.details
+
+
 def test_a_crash_without_words_is_told_by_its_kind():
     assert "AssertionError" in internal(AssertionError()).message
 
@@ -164,6 +182,7 @@ async def test_an_offline_answer_that_ends_at_a_stop_string_is_whole(text):
     choice = Choice(SplitPrompt((1,)), AnswerOptions(find_policy("stream"), 99), form, is_verified=False)
     finished = await finished_answer(answered, Letters(), choice)
     assert (finished.text, finished.reason) == (text[: text.index("cab")], "stop")
+    assert "note" not in finished.details
     assert finished.tokens == finished.unverified == text.index("cab") + 3
 
 

@@ -162,7 +162,7 @@ async def test_what_is_longer_than_a_server_takes_is_not_sent(reads_first: bool)
     reading = asyncio.create_task(stream.receive())
     if reads_first:
         await asyncio.sleep(0.01)
-    stream.send(opening_of(MAX_FROM_CLIENT_BYTES))
+    stream.send(opening_of(MAX_FROM_CLIENT_BYTES + 1))
     with pytest.raises(MisuseError, match=f"too long to be sent: {MAX_FROM_CLIENT_BYTES + 1:,} bytes"):
         await asyncio.wait_for(reading, 5)
     assert (call.written, stream.traffic.up) == (0, 0)
@@ -172,16 +172,16 @@ async def test_what_is_longer_than_a_server_takes_is_not_sent(reads_first: bool)
 async def test_what_is_as_long_as_a_server_takes_is_sent():
     call = Call()
     stream = GenerateStream(lambda: call, "somewhere")
-    stream.send(opening_of(MAX_FROM_CLIENT_BYTES - 1))
+    stream.send(opening_of(MAX_FROM_CLIENT_BYTES))
     await asyncio.sleep(0.01)
     assert call.written == 1
     stream.close()
 
 
-def opening_of(least_bytes: int) -> Open:
-    """An Open whose frame has one byte more than that."""
-    plain = Open(1, "", "a session's id", 0, (1,) * (least_bytes - 100), 0, Settings(1))
-    padding = least_bytes + 1 - frame_from_client(plain).ByteSize()
-    opened = replace(plain, tokens=(1,) * (least_bytes - 100 + padding))
-    assert frame_from_client(opened).ByteSize() == least_bytes + 1
+def opening_of(size_bytes: int) -> Open:
+    """An Open whose frame has that size."""
+    plain = Open(1, "", "a session's id", 0, (1,) * (size_bytes - 100), 0, Settings(1))
+    padding = size_bytes - frame_from_client(plain).ByteSize()
+    opened = replace(plain, tokens=(1,) * (size_bytes - 100 + padding))
+    assert frame_from_client(opened).ByteSize() == size_bytes
     return opened

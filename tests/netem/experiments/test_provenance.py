@@ -9,7 +9,7 @@ import pytest
 from common.draft_kinds import KIND_KEY
 from common.models.source import CONFIG, HEAD_WEIGHTS, WEIGHTS
 from netem.experiments import provenance
-from netem.experiments.provenance import identities, same_computation
+from netem.experiments.provenance import identities, same_computation, was_unchanged_since
 
 
 @pytest.fixture
@@ -42,6 +42,20 @@ def test_documents_and_tests_change_no_result(commit):
     assert not same_computation(first, other)
     assert not same_computation(alike[-1], commit("netem/provenance.py"))
     assert same_computation(other, other)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize(("name", "is_unchanged"), [("docs/log.md", True), ("netem/run.py", False), ("new.py", False)])
+def test_the_source_is_unchanged_while_documents_alone_are_written(commit, name, is_unchanged, is_committed):
+    first = commit("netem/provenance.py")
+    for each in ("docs/log.md", "netem/run.py"):
+        first = commit(each)
+    assert was_unchanged_since(first)
+    if is_committed:
+        commit(name)
+    else:
+        (Path(provenance.__file__).parents[1] / name).write_text("changed\n")
+    assert was_unchanged_since(first) == is_unchanged
 
 
 def test_a_commit_that_is_not_there_is_another(commit):

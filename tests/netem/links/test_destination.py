@@ -24,3 +24,14 @@ async def test_a_server_that_is_away_is_missed_once_each_time(caplog: pytest.Log
             server = await destination.connect()
             assert server is not None
             server.close()
+
+
+async def test_a_name_that_is_unknown_is_told_in_the_systems_words(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(_: Address) -> socket.socket:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(sockets, "connect", unknown)
+    assert await Destination(Address("nowhere.invalid", 1)).connect() is None
+    assert "(Name or service not known)" in caplog.text

@@ -129,7 +129,7 @@ def test_its_constraint_may_be_compiled_again() -> None:
 
 def claim(timed: TimedSessions, bob: Client, tokens: list[int], settings: Settings = LONG) -> Client:
     """Bob opens his session again, with these tokens in place of those that he has."""
-    (opened,) = bob.session.reopen()
+    opened, *_ = bob.session.reopen()
     assert isinstance(opened, Open)
     back = renewed(bob)
     back.say(replace(opened, tokens=tuple(tokens), settings=settings), timed.now)
@@ -170,3 +170,33 @@ def test_nobody_goes_on_for_ever_from_one_token() -> None:
     back = claim(timed, bob, [*asked, 10, 11, 12])
     assert back.failed is not None
     assert "has used up its requests" in back.failed.message
+
+
+def test_a_cancelled_answer_does_not_go_on() -> None:
+    """Otherwise one request could hold any number of questions."""
+    timed, bob = under_way()
+    bob.say(bob.session.cancel(), timed.now)
+    asked = [*bob.session.tree.tokens, *KEPT]
+    bob.session.lost()
+    back = claim(timed, bob, asked)
+    assert back.failed is not None
+    assert "has used up its requests" in back.failed.message
+
+
+@pytest.mark.parametrize("is_on_lease", [True, False])
+def test_kept_text_for_which_the_cache_has_no_room_waits_for_it(is_on_lease: bool) -> None:
+    timed, bob = under_way(capacity=400)
+    other = timed.asks("another one's id.", 150, LONG)
+    assert other.failed is None
+    timed.go_on(0.1, bob, other)
+    (timed.leaves if is_on_lease else lambda client: client.session.lost())(bob)
+    asked = [*bob.session.tree.tokens, *[1] * 250]
+    back = claim(timed, bob, asked)
+    assert back.failed is not None
+    assert "the server's cache has no room for an answer that has come to" in back.failed.message
+    assert not other.ended
+    timed.sessions.leave(other, timed.now)
+    timed.now += 61.0
+    timed.sessions.plan(timed.now)
+    bob.session.lost()
+    assert claim(timed, bob, asked).failed is None

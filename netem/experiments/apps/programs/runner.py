@@ -14,7 +14,8 @@ from types import FrameType
 from typing import Any
 
 _MOST_SECONDS = 600
-"""Longer than aider asks for in vain: nine times 40 s, in which OpenAI's client asks three times, and 64 s of pauses."""
+"""Longer than aider asks for in vain: nine times 40 s, in which OpenAI's client asks three times, and pauses of 64 s
+between them."""
 
 _MOST_CHARACTERS = 600
 MISSING = {"kind": "missing", "name": ""}

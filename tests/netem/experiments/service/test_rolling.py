@@ -28,7 +28,7 @@ def test_servers_that_nobody_asked_while_they_were_replaced_are_a_fault():
 
 
 def test_what_a_draining_server_refused_did_not_move():
-    counters = Counters(failures=5, failed={"draining": 2}, refused={"draining": 3})
+    counters = Counters(failed={"draining": 2}, refused={"draining": 3})
     assert ended_by_draining(counters.summary()) == 2
     assert ended_by_draining(Counters().summary()) == 0
 

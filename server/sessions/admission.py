@@ -136,12 +136,13 @@ class Admission:
         if reason is RefusalReason.RUNNING:
             raise self._running_refusal(len(running), now)
         if reason is RefusalReason.CACHE:
-            wait = self._wait(len(running), now)
+            what = f"a prompt of {counted(len(prompt), 'token')}; try again later or shorten it"
+            refusal = self._cache_refusal(what, len(running), now)
             # Others are not held up for a prompt that its own client's answers keep out.
             own = [each for each in running if each.client == client]
             is_own_doing = bool(own) and self._promised_to(own) + need > self._capacity
-            self._line.refused(who, need, wait, now, holds_up=client if is_own_doing else None)
-            raise self._cache_refusal(f"a prompt of {counted(len(prompt), 'token')}", len(running), now)
+            self._line.refused(who, need, refusal.retry_after, now, holds_up=client if is_own_doing else None)
+            raise refusal
         return evicted
 
     def evicted_for_return(
@@ -162,7 +163,8 @@ class Admission:
         if reason is RefusalReason.RUNNING:
             raise self._running_refusal(len(running), now)
         if reason is RefusalReason.CACHE:
-            raise self._cache_refusal(f"an answer that has come to {counted(grown_to, 'token')}", len(running), now)
+            what = f"an answer that has come to {counted(grown_to, 'token')}; try again later"
+            raise self._cache_refusal(what, len(running), now)
         return evicted
 
     def _running_refusal(self, running: int, now: float) -> AdmissionRefusedError:
@@ -170,7 +172,7 @@ class Admission:
         return AdmissionRefusedError(RefusalReason.RUNNING, sentence, self._wait(running, now))
 
     def _cache_refusal(self, what: str, running: int, now: float) -> AdmissionRefusedError:
-        sentence = f"the server's cache has no room for {what}; try again later or shorten it"
+        sentence = f"the server's cache has no room for {what}"
         return AdmissionRefusedError(RefusalReason.CACHE, sentence, self._wait(running, now))
 
     def _wait(self, running: int, now: float) -> float:

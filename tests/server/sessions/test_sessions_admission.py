@@ -55,6 +55,20 @@ def reasons(sessions: Sessions) -> dict[str, int]:
     return dict(sessions.counters.refused)
 
 
+def test_who_is_refused_for_the_cache_moves_those_behind_back_by_one_step() -> None:
+    """As who is refused for anything else."""
+    sessions = new_sessions(capacity=200)
+    for name in ("one", "two", "three", "four"):
+        assert asking(sessions, name, length=30).failed is None
+    waits = []
+    for name in ("a fifth", "and a sixth"):
+        refused = asking(sessions, name, length=150).failed
+        assert refused is not None
+        assert "has no room for a prompt of 150 tokens; try again later or shorten it" in refused.message
+        waits.append(refused.retry_after)
+    assert waits == pytest.approx([2.0 / 4, 2 * 2.0 / 4]), "an answer of unknown length takes 2 s, and there are four"
+
+
 def test_no_more_answers_are_made_at_a_time_than_may_be_and_the_next_is_told_when_to_come() -> None:
     sessions, fake_target = new_sessions(max_running=2), FakeTarget()
     first, second, third = (asking(sessions, name) for name in ("one", "two", "three"))

@@ -35,11 +35,6 @@ class Counters:
     state_seconds: float = 0.0  # computing and encoding draft state; before a pass, it is also part of busy_seconds
 
     @property
-    def failures(self) -> int:
-        """Streams that ended with Failed."""
-        return sum(self.failed.values()) + sum(self.refused.values())
-
-    @property
     def sessions_per_pass(self) -> float:
         return self.session_passes / self.passes if self.passes else 0.0
 

@@ -85,13 +85,18 @@ def test_what_the_laptop_adds_on_all_links(readme):
     assert f"from the other two seeds it is {min(seeds):.2f} to {max(seeds):.2f} times as fast" in readme
 
 
-def test_what_the_laptop_adds_to_a_server_under_load(readme):
+def under_load() -> list[float]:
+    """With 8, 16 and 64 clients: how many times as many tokens each gets with the laptops' drafts."""
     loads = {load["amount"]: load["systems"] for load in results("load")["loads"] if load["of"] == "clients"}
     speeds = [
         [loads[clients][system]["tokens_per_second_of_a_client"] for system in ("auto", "server-side, overlapped")]
         for clients in (8, 16, 64)
     ]
-    times = [f"{both / alone:.1f}" for both, alone in speeds]
+    return [both / alone for both, alone in speeds]
+
+
+def test_what_the_laptop_adds_to_a_server_under_load(readme):
+    times = [f"{each:.1f}" for each in under_load()]
     assert (
         f"with 8, 16 and 64 clients at once each gets {times[0]}, {times[1]} and {times[2]} times as many tokens"
         in readme
@@ -103,6 +108,23 @@ def test_speculation_beside_the_target(readme):
     assert (
         f"{ratios['5g']:.2f} times the tokens per second over 5G, {ratios['4g']:.2f} over 4G and "
         f"{ratios['satellite']:.2f} over the satellite" in readme
+    )
+
+
+def test_what_is_said_in_short_is_said_in_full(readme):
+    ratios, adds = over_speculation_at_the_server("network"), max(with_a_laptop("network")) - 1
+    times = [round(each, 1) for each in under_load()]
+    assert (
+        f"has {ratios['5g']:.2f}, {ratios['4g']:.2f} and {ratios['satellite']:.2f} times the tokens per second of "
+        "speculation on the server alone, over 5G, 4G and the satellite" in readme
+    )
+    assert f"one client's own drafts add at most {adds:.0%}" in readme
+    assert f"those of 8 to 64 clients {100 * (times[0] - 1):.0f} to {times[-1] - 1:.0%}" in readme
+    cut = results("torture")
+    answers = sum(sum(rule.values()) for rule in cut["verdicts"].values())
+    assert (
+        f"Of {answers:,} answers {answers - cut['never_cut']} had their link or server cut, and all {answers:,} were "
+        "identical" in readme
     )
 
 

@@ -115,7 +115,7 @@ async def test_why_it_failed_reaches_a_client_that_reads_late(target: Path) -> N
         stream = connection.generate()
         stream.send(opening((await connection.describe()).fingerprint))
         stream.send(Ack(0, 10_000))
-        while len(server.engine.sessions) or not server.engine.counters.failures:
+        while len(server.engine.sessions) or not server.engine.counters.failed:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         messages = []

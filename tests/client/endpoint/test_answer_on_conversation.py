@@ -111,43 +111,30 @@ async def test_a_verified_answer_is_whole_without_the_servers_word_that_it_is(to
         await finished_answer(answered(replace(given, tokens=(1,))), Letters(), choice, end_tokens=(2,))
 
 
-@pytest.mark.parametrize(("text", "drafted"), [("ab", ""), ("ab", "de"), ("", "de")])
-async def test_an_answer_that_is_cut_says_that_it_is_not_whole(text, drafted):
-    """Its reason is that of an answer at its limit: OpenAI has none for a server that is gone."""
-    committed, written = ([ord(character) - 96 for character in each] for each in (text, drafted))
-    given = replace(answer(tuple(committed)), finish_reason=OFFLINE, provisional=tuple(written))
+@pytest.mark.parametrize(
+    ("text", "drafted", "reason", "note"),
+    [
+        ("ab", "", "length", "not whole"),
+        ("ab", "de", "length", "not whole"),
+        ("", "de", "length", "not whole"),
+        ("a", "dz", "stop", ""),
+    ],
+)
+async def test_an_answer_that_is_cut_says_that_it_is_not_whole(text, drafted, reason, note):
+    """Its reason is that of an answer at its limit: OpenAI has none for a server that is gone. "z" ends an answer."""
+    committed, written = (tuple(ord(character) - 96 for character in each) for each in (text, drafted))
+    given = replace(answer(committed), finish_reason=OFFLINE, provisional=written)
 
     async def answered(prompt, settings, on_tokens, on_link_change):
         on_tokens(given.tokens, ())
         return given
 
-    choice = Choice(
-        SplitPrompt((1,)),
-        AnswerOptions(find_policy("stream"), 99),
-        TextForm((), PlainText(), {}, ()),
-        is_verified=False,
-    )
-    finished = await finished_answer(answered, Letters(), choice)
-    assert (finished.text, finished.reason) == (text + drafted, "length")
-    assert "not whole" in finished.details["note"]
-
-
-async def test_an_offline_answer_that_the_draft_has_ended_is_whole():
-    given = replace(answer((1,)), finish_reason=OFFLINE, provisional=(4, 5))
-
-    async def answered(prompt, settings, on_tokens, on_link_change):
-        on_tokens(given.tokens, ())
-        return given
-
-    choice = Choice(
-        SplitPrompt((1,)),
-        AnswerOptions(find_policy("stream"), 99),
-        TextForm((), PlainText(), {}, ()),
-        is_verified=False,
-    )
-    finished = await finished_answer(answered, Letters(), choice, end_tokens=(5,))
-    assert finished.reason == "stop"
-    assert "note" not in finished.details
+    form = TextForm((), PlainText(), {}, ())
+    choice = Choice(SplitPrompt((1,)), AnswerOptions(find_policy("stream"), 99), form, is_verified=False)
+    finished = await finished_answer(answered, Letters(), choice, end_tokens=(26,))
+    assert (finished.text, finished.reason) == (text + drafted, reason)
+    assert note in finished.details.get("note", "")
+    assert ("note" in finished.details) == bool(note)
 
 
 def test_a_crash_without_words_is_told_by_its_kind():

@@ -208,7 +208,7 @@ def test_a_connection_that_breaks_between_two_answers_costs_nothing(sessions: Se
     assert (len(sessions), sessions.away) == (0, 1)
     answer_next_turn(client, fake_target)
     assert sessions.counters.packed_tokens - packed <= 4
-    assert sessions.counters.failures == 0
+    assert sessions.counters.failed == sessions.counters.refused == {}
 
 
 @pytest.mark.parametrize("idle", ["lockstep", "eager"])
@@ -233,7 +233,7 @@ def test_a_connection_that_breaks_while_the_answer_waits_for_its_client_costs_no
         one_pass(sessions, fake_target)
         client.hear()
     assert client.session.answer == decode(prompt, SETTINGS.max_new_tokens)
-    assert (sessions.counters.sessions, sessions.counters.failures) == (1, 0)
+    assert (sessions.counters.sessions, sessions.counters.failed, sessions.counters.refused) == (1, {}, {})
     assert sessions.counters.recomputed_tokens == 0
 
 

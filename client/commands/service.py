@@ -17,12 +17,14 @@ from client.service_files import LABEL, ServedCommand, launchd_plist, systemd_un
 from common.protocol.errors import MisuseError, OutriderError
 
 _UNIT = "outrider.service"
+_SYSTEMD_RUNS = Path("/run/systemd/system")
+"""There where systemd started this machine, by sd_booted(3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Manager:
     """How a system is told: its `file`, and the commands that start, stop and show the service, and show its log.
-    `stop_may_fail`: those that stop it fail where it does not run."""
+    `stop_may_fail`: those that stop it fail where it does not run. `is_there`: whether anything runs services here."""
 
     file: Path
     start: Sequence[Sequence[str]]
@@ -30,6 +32,7 @@ class _Manager:
     show: Sequence[str]
     log: Sequence[str]
     stop_may_fail: bool = False
+    is_there: bool = True
 
 
 def install(words: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -55,13 +58,13 @@ def uninstall() -> None:
     manager = _manager()
     if not manager.file.exists():
         raise MisuseError(f"no service is installed: there is no {manager.file}")
-    if not (_succeed(manager.stop) or manager.stop_may_fail):
+    if manager.is_there and not (_succeed(manager.stop) or manager.stop_may_fail):
         raise OutriderError(
             "the service manager cannot be told from this session, so the service stays as it was; run "
             "`outrider service uninstall` in a session of your own"
         )
     manager.file.unlink()
-    typer.echo(f"stopped, and removed {manager.file}")
+    typer.echo(f"stopped, and removed {manager.file}" if manager.is_there else f"removed {manager.file}")
 
 
 def show_status() -> bool:
@@ -96,6 +99,7 @@ def _manager() -> _Manager:
             stop=[[*systemctl, "disable", "--now", _UNIT]],
             show=[*systemctl, "--quiet", "is-active", _UNIT],
             log=["journalctl", "--user", "-fu", _UNIT],
+            is_there=_SYSTEMD_RUNS.is_dir(),
         )
     raise MisuseError("services are installed on Linux with systemd and on macOS; run `outrider serve` by other means")
 

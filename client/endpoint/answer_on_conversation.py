@@ -28,7 +28,7 @@ from client.private.spans import SplitPrompt
 from common.protocol.constraint import Constrain
 from common.protocol.errors import MisuseError, OutriderError, PeerError
 from common.protocol.messages import Constraint, FinishReason
-from common.rpc.errors import LinkError
+from common.rpc.errors import LinkError, UnauthorizedError
 
 _RETRY_SECONDS = 5
 _CANCEL_SECONDS = 5.0  # for the server to confirm that an answer is over
@@ -204,6 +204,8 @@ async def to_its_end(
         raise FaultError(refused(str(error), retry_after, over_quota=error.over_quota)) from error
     except LinkError as error:
         raise unreachable(_RETRY_SECONDS) from error
+    except UnauthorizedError as error:  # whose app cannot give another token
+        raise FaultError(broken_off(str(error))) from error
     except MisuseError as error:
         raise wrong(None, str(error)) from error
     except OutriderError as error:

@@ -33,12 +33,16 @@ class HandshakeError(HungUpError, MisuseError):
     otherwise a network is in between that answers for the server, as one does that wants a login first."""
 
 
+class UnauthorizedError(MisuseError):
+    """The server wants a bearer token: there is none, or not one that it accepts (any longer)."""
+
+
 def translated(error: grpc.RpcError, address: str, *, bears_token: bool = False) -> OutriderError:
     """The error to raise for a failed call to the server at `address`; `bears_token`: the call had a bearer token."""
     status, details = error.code(), plain(error.details() or "", _LONGEST_DETAILS)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         fault = "does not accept the bearer token that was given" if bears_token else "asks for a bearer token"
-        return MisuseError(f"the server at {address} {fault}; give one that its operator issued")
+        return UnauthorizedError(f"the server at {address} {fault}; give one that its operator issued")
     if status in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
         return PeerError(details, FailureCode.INVALID)
     if status is grpc.StatusCode.UNIMPLEMENTED:

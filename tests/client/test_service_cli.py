@@ -36,6 +36,7 @@ def told(tmp_path, monkeypatch) -> list[list[str]]:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(service.subprocess, "run", lambda command, **_: told.append(list(command)))
+    monkeypatch.setattr(service, "_SYSTEMD_RUNS", tmp_path)
     return told
 
 
@@ -106,6 +107,17 @@ def test_what_could_not_be_stopped_is_kept(tmp_path, told, monkeypatch, capsys):
     code, said = outrider(monkeypatch, capsys, "service", "uninstall")
     assert (code, "stays as it was" in said) == (1, True)
     assert (tmp_path / "config" / "systemd" / "user" / "outrider.service").exists()
+
+
+def test_where_systemd_does_not_run_only_the_file_goes(tmp_path, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(service, "_SYSTEMD_RUNS", tmp_path / "none")
+    outrider(monkeypatch, capsys, "service", "install", "--server", "gpu:7070", "--tls")
+    told.clear()
+    code, said = outrider(monkeypatch, capsys, "service", "uninstall")
+    assert (code, "removed" in said, "stopped" in said) == (0, True, False)
+    assert not told
+    assert not (tmp_path / "config" / "systemd" / "user" / "outrider.service").exists()
 
 
 def test_variables_of_this_shell_are_the_services_too(tmp_path, told, monkeypatch, capsys):

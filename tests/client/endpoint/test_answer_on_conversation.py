@@ -22,7 +22,7 @@ from common.protocol.constraint import no_constraints
 from common.protocol.errors import MisuseError, PeerError
 from common.protocol.messages import Failed, FailureCode
 from common.protocol.sampling import Sampling
-from common.rpc.errors import HandshakeError, LinkError
+from common.rpc.errors import HandshakeError, LinkError, UnauthorizedError
 from tests.client.demo.answers import answer
 from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
 
@@ -62,11 +62,12 @@ async def test_what_the_server_finds_invalid_is_not_to_be_asked_again(code, stat
     [
         (LinkError("it broke"), 503, "out of reach"),
         (HandshakeError("it speaks no TLS"), 503, "out of reach"),
-        (MisuseError("the token is not accepted"), 400, "the token is not accepted"),
+        (MisuseError("the conversation is too long"), 400, "the conversation is too long"),
+        (UnauthorizedError("the token is not accepted"), 502, "the token is not accepted"),
         (PeerError("the server failed"), 502, "the server failed"),
     ],
 )
-async def test_only_a_server_that_is_out_of_reach_is_told_so(error, status, says):
+async def test_each_failure_has_the_status_that_says_whose_it_is(error, status, says):
     async def fail(*_):
         raise error
 

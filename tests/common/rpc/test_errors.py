@@ -9,7 +9,7 @@ import pytest
 from common.protocol.errors import OutriderError
 from common.rpc.channel import SERVER_OPTIONS
 from common.rpc.credentials import ClientTls, ServerTls, server_credentials
-from common.rpc.errors import HandshakeError, HungUpError, LinkError, translated
+from common.rpc.errors import HandshakeError, HungUpError, LinkError, UnauthorizedError, translated
 from common.rpc.stub import connect
 from server.security.certificates import issue
 
@@ -64,6 +64,15 @@ def test_a_lost_connection_is_not_one_that_was_never_made(status: grpc.StatusCod
     metadata = grpc.aio.Metadata()
     error = translated(grpc.aio.AioRpcError(status, metadata, metadata, details), "host:1")
     assert isinstance(error, LinkError)
+    assert says in str(error)
+
+
+@pytest.mark.parametrize(("bears", "says"), [(False, "asks for a bearer token"), (True, "does not accept the bearer")])
+def test_a_bearer_token_that_is_missing_or_refused_is_told_apart_from_other_misuse(bears: bool, says: str) -> None:
+    metadata = grpc.aio.Metadata()
+    refused = grpc.aio.AioRpcError(grpc.StatusCode.UNAUTHENTICATED, metadata, metadata, "")
+    error = translated(refused, "host:1", bears_token=bears)
+    assert isinstance(error, UnauthorizedError)
     assert says in str(error)
 
 

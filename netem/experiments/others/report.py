@@ -102,7 +102,8 @@ def make_report(
             "passes take long, passes per token decide. Both ends of every system share two cores.",
             f"At stated costs {STATED.in_words}; a level drafted at the server {STATED.server_level_ms:.2f} ms. Of "
             "systems that decode at the server this is computed from their own counts of passes and drafted tokens, "
-            f"plus one round trip without jitter; Outrider's are on the virtual clock, where {OVERHEADS}.",
+            "plus one round trip without jitter or loss; Outrider's are on the virtual clock, where "
+            f"{OVERHEADS}. There tokens/s are those of all answers over the seconds of all.",
             f"Outages on 4g, all packets lost from {cut_after} tokens on; clients wait {read_timeout_s:.0f} s for the "
             "next token, as Outrider's do by default (OpenAI's client would wait for 600 s).",
             *(_outage_in_words(name, lasted, outages) for name in measured.broken for lasted in _lengths(outages)),
@@ -122,10 +123,9 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
     answers, rivals = measured.own[link][name], measured.own[link][LLAMA_DRAFTED]
     speeds, rival_speeds = ([per(measured.tokens(each), each.seconds) for each in of] for of in (answers, rivals))
     stated = measured.stated[link].get(name)
-    if stated is None:
-        at_stated = [per(measured.tokens(each), computed_seconds(each, link)) for each in answers]
-    else:
-        at_stated = [per(measured.tokens(each), each.seconds) for each in stated]
+    at_stated = [(each, computed_seconds(each, link)) for each in answers]
+    if stated is not None:
+        at_stated = [(each, each.seconds) for each in stated]
     tokens = sum(map(measured.tokens, answers))
     pairs = zip(measured.references, answers, strict=True)
     return {
@@ -135,7 +135,9 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
         "passes_per_token": per(sum(each.passes for each in answers), tokens),
         "drafted_levels_per_token": per(sum(each.drafted for each in answers), tokens),
         "verdicts": dict(Counter(measured.verdict(reference, each) for reference, each in pairs)),
-        "stated_tokens_per_second": median(at_stated),
+        "stated_tokens_per_second": per(
+            sum(measured.tokens(each) for each, _ in at_stated), sum(seconds for _, seconds in at_stated)
+        ),
         "stated_is_computed": stated is None,
         "errors": _broken_off(answers),
     }

@@ -4,8 +4,11 @@ It may not know segments, the meaning of masks, or positions: the plan of the pa
 """
 
 from collections.abc import Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch.nn.functional import pad
@@ -97,22 +100,41 @@ def _reach(config: Any, layer: int, sliding_window: int | None) -> tuple[int | N
 
 def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, entering: torch.Tensor) -> torch.Tensor:
     """`[B, Q, E]`: last hidden states, after the final norm, from `entering [B, Q, E]`, what the first layer gets, at
-    `positions [B, Q]`. A pass is one row, B = 1."""
-
-    # A family may scale its embeddings, or add positions to them, before its first layer.
-    def enter(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if given:
-            return (entering, *given[1:]), named
-        return given, named | {"hidden_states": entering}
-
-    hook = layers_of(model)[0].register_forward_pre_hook(enter, with_kwargs=True)
+    `positions [B, Q]`. A pass is one row, B = 1. Threads may run layers of one model at the same time."""
+    _listen(layers_of(model)[0])
+    before = _entering.set(entering)
     try:
         with attending(attends):
             output = stack_of(model)(inputs_embeds=entering, position_ids=positions, use_cache=False)
     finally:
-        hook.remove()
+        _entering.reset(before)
     hidden: torch.Tensor = output.last_hidden_state
     return hidden
+
+
+_entering: ContextVar[torch.Tensor | None] = ContextVar("entering", default=None)
+"""What the first layer gets in this thread. A hook for each call would be run by other threads' forwards too."""
+
+_listening: WeakSet[torch.nn.Module] = WeakSet()
+_registering = Lock()
+
+
+def _listen(layer: torch.nn.Module) -> None:
+    """From here on this layer gets what `run_layers` says, where that runs it. A family may scale its embeddings, or
+    add positions to them, before its first layer."""
+    with _registering:
+        if layer not in _listening:
+            layer.register_forward_pre_hook(_enter, with_kwargs=True)
+            _listening.add(layer)
+
+
+def _enter(
+    _: object, given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    entering = _entering.get()
+    if entering is None:
+        return None
+    return ((entering, *given[1:]), named) if given else (given, named | {"hidden_states": entering})
 
 
 def take_over(model: CausalLm) -> None:

@@ -1,6 +1,8 @@
 """The tail of every family computes in passes what the target's last layers compute, with each layer's own type."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 from common.draft_models.tail import load_tail, write_tail
 from common.models.attention import PassContext, pool_for, run_layers, take_over
 from common.models.checkpoint import load_causal_lm
-from common.models.parts import head_of, layers_of
+from common.models.parts import head_of, layers_of, stack_of
 from common.models.plan import PlanLimits, plan_pass
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, LAYERS, VOCABULARY, make_family_checkpoint
@@ -42,6 +44,35 @@ def tails(tmp_path_factory):
         return folder / "tail", due, entering
 
     return make
+
+
+def test_two_threads_run_layers_of_one_model_at_the_same_time(tails) -> None:
+    """As two conversations do that draft with the target's last layers."""
+    tail = load_tail(tails("llama")[0], 1, "cpu", "float64")
+    take_over(tail)
+    rows = torch.randn(2, 1, len(TOKENS), tail.config.hidden_size, dtype=torch.float64)
+
+    def run(entering: torch.Tensor) -> torch.Tensor:
+        count = len(TOKENS)
+        plan = plan_pass(
+            [Segment(TOKENS, range(count), range(-1, count - 1))],
+            PlanLimits(count, VOCABULARY, torch.float64, torch.device("cpu")),
+        )
+        with torch.inference_mode():
+            return run_layers(tail, PassContext(plan.attention, pool_for(tail, count)), plan.positions, entering)
+
+    alone = [run(each) for each in rows]
+    both_inside = Barrier(2, timeout=60)
+
+    def wait(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if "inputs_embeds" in named:
+            both_inside.wait()
+
+    stack_of(tail).register_forward_pre_hook(wait, with_kwargs=True)
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(run, rows))
+    for ours, theirs in zip(alone, together, strict=True):
+        torch.testing.assert_close(theirs, ours, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("layers", [1, 2])

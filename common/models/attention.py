@@ -128,9 +128,7 @@ def _listen(layer: torch.nn.Module) -> None:
             _listening.add(layer)
 
 
-def _enter(
-    _: object, given: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+def _enter(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     entering = _entering.get()
     if entering is None:
         return None

@@ -28,13 +28,28 @@ def find_rank_info(tensor_parallel: int | None, environment: Mapping[str, str]) 
     """By --tensor-parallel, or by torchrun. Raises MisuseError where they contradict each other."""
     if RANK not in environment or RANKS not in environment:
         return RankInfo(ranks=tensor_parallel or 1, local=tensor_parallel or 1)
-    ranks = int(environment[RANKS])
+    rank, ranks = _number(environment, RANK), _number(environment, RANKS)
+    if not 0 <= rank < ranks:
+        raise MisuseError(
+            f"{RANK}={rank} and {RANKS}={ranks} in the environment name no process of a group; unset both, or start "
+            "the ranks with torchrun"
+        )
     if tensor_parallel is not None and tensor_parallel != ranks:
         raise MisuseError(
             f"torchrun started {counted(ranks, 'process')}, but --tensor-parallel says {tensor_parallel}; leave out "
             "--tensor-parallel"
         )
-    return RankInfo(int(environment[RANK]), ranks, int(environment.get(LOCAL_RANKS, ranks)), is_launched=ranks > 1)
+    local = _number(environment, LOCAL_RANKS) if LOCAL_RANKS in environment else ranks
+    return RankInfo(rank, ranks, local, is_launched=ranks > 1)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environment[name])
+    except ValueError as error:
+        raise MisuseError(
+            f"{name} in the environment is no number; unset it, or start the ranks with torchrun"
+        ) from error
 
 
 def check_devices(rank_info: RankInfo, device: str, gpus: int) -> None:

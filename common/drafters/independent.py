@@ -1,7 +1,9 @@
 """`independent`: any causal LM with the target's tokenizer as draft model. It needs no draft state."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import torch
 
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_causal_lm_for
@@ -36,6 +38,9 @@ class IndependentNetwork:
         self._vocab_size = vocab_size
 
     def forward(self, segment: Segment) -> torch.Tensor:
+        tokens, last = np.asarray(segment.tokens), self._model.model.config.vocab_size - 1
+        if (tokens > last).any():  # of the target's padding, which a smaller checkpoint lacks
+            segment = replace(segment, tokens=np.minimum(tokens, last))
         return self._model.forward([segment]).logits[:, : self._vocab_size]
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:

@@ -173,6 +173,7 @@ class GumbelRanking(GreedyRanking):
         super().__init__(processed, children)
         self._sampling = sampling
         self._trust = trust
+        self._least = _LEAST * sampling.temperature
 
     def over(self, columns: torch.Tensor) -> "GumbelRanking":
         return GumbelRanking(self._processed.over(columns), self._sampling, self._children, self._trust)
@@ -192,7 +193,8 @@ class GumbelRanking(GreedyRanking):
 
     def learn(self, offer: Ranked, token: int) -> None:
         committed = np.flatnonzero(offer.tokens == token)
-        if offer.candidates and len(committed):
+        # A token that was filtered out has no log-probability to learn from.
+        if offer.candidates and len(committed) and offer.features[committed[0], 0] > self._least:
             self._trust.learn(offer.features, int(committed[0]))
 
 

@@ -28,14 +28,11 @@ class ReceivedKeyValues:
         shape = (kv_heads, context, head_dim)
         self._keys_KCD, self._values_KCD = (zeros_on_demand(shape, like.dtype, like.device) for _ in range(2))
         self._rows: dict[int, int] = {}  # position -> row, dense and in order of arrival
+        self.newest = NOTHING
+        """The last position whose state has arrived, NOTHING where none has."""
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    @property
-    def newest(self) -> int:
-        """The last position whose state has arrived, NOTHING where none has."""
-        return max(self._rows, default=NOTHING)
 
     @property
     def attention(self) -> Attention:
@@ -51,6 +48,7 @@ class ReceivedKeyValues:
         positions = range(start, start + keys_KSD.shape[1])
         for position in positions:
             self._rows.setdefault(position, len(self._rows))
+        self.newest = max(self.newest, positions[-1])
         rows = torch.tensor([self._rows[position] for position in positions], device=keys_KSD.device)
         self._keys_KCD.index_copy_(1, rows, keys_KSD)
         self._values_KCD.index_copy_(1, rows, values_KSD)
@@ -64,6 +62,7 @@ class ReceivedKeyValues:
         for held in (self._keys_KCD, self._values_KCD):
             held[:, : len(kept)] = held.index_select(1, rows)
         self._rows = {position: row for row, position in enumerate(kept)}
+        self.newest = max(kept, default=NOTHING)
 
 
 class TailKeyValues:

@@ -15,6 +15,10 @@ _MAX_ACK_S = 1.0
 """Until an acknowledgement from a client that is merely far away: believed of one that has not answered yet, and the
 most that a client can make the server believe."""
 
+_MAX_ALLOWANCE_S = 2.0
+"""More than a first response over a geostationary satellite is allowed. Without a bound, one late acknowledgement would
+let an answer that waits for its client keep its place for minutes."""
+
 _ROUND_TRIPS_AHEAD = 1.5
 """Of tokens at the speed of the answer, where that is more than the operator's run-ahead."""
 
@@ -53,7 +57,9 @@ class ResponseTime:
 
     def allowance(self, unknown: float = _INITIAL) -> float:
         """Seconds within which a response to a commit should come; `unknown` before the first sample."""
-        return unknown if self._mean is None else self._mean + _DEVIATIONS * self._deviation
+        if self._mean is None:
+            return unknown
+        return min(_MAX_ALLOWANCE_S, self._mean + _DEVIATIONS * self._deviation)
 
 
 def max_run_ahead(run_ahead: int, tokens_per_s: float, response_time: ResponseTime) -> float:

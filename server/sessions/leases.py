@@ -1,7 +1,7 @@
 """Leases: sessions whose stream is gone stay for a while, so that their clients can resume. No clock: times in seconds
 are arguments.
 
-Leases never keep anything from connected sessions: the server drops the oldest when it needs their slots. May know what
+Leases never keep anything from connected sessions: the server drops some when it needs their slots. May know what
 an entry holds, and neither passes nor streams.
 """
 
@@ -33,6 +33,11 @@ class Leases:
     @property
     def entries(self) -> list[SessionEntry]:
         return [entry for _, entry in self._away.values()]
+
+    @property
+    def by_end(self) -> list[tuple[float, SessionEntry]]:
+        """Each with the end of its lease, ascending."""
+        return list(self._away.values())
 
     @property
     def next_end(self) -> float:

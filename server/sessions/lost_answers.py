@@ -23,7 +23,8 @@ REMEMBERED_S = 600.0
 class _LostAnswer:
     request: bytes  # a digest
     digests: frozenset[bytes]  # of the request and the tokens that its client may have by now
-    longest: int  # of these, in tokens
+    shortest: int  # of these, in tokens
+    longest: int
     until: float
 
 
@@ -44,9 +45,12 @@ class LostAnswers:
             return
         session = entry.session
         request, tokens = _request(session), session.tree.tokens
-        digests = _digests(request, tokens, max(session.prefill_length + 1, session.acked))
+        shortest = max(session.prefill_length + 1, session.acked)
+        digests = _digests(request, tokens, shortest)
         self.forget(entry.key)
-        self._lost[entry.key] = _LostAnswer(request, digests, len(tokens), entry.last_active_s + self._seconds)
+        self._lost[entry.key] = _LostAnswer(
+            request, digests, shortest, len(tokens), entry.last_active_s + self._seconds
+        )
         if len(self._lost) > self._most:
             self.forget(next(iter(self._lost)))
 
@@ -55,7 +59,7 @@ class LostAnswers:
         lost = self._lost.get(key)
         if lost is None or now >= lost.until or lost.request != _request(opened):
             return False
-        claimed = _digests(lost.request, opened.tokens[: lost.longest], opened.prompt_length + 1)
+        claimed = _digests(lost.request, opened.tokens[: lost.longest], lost.shortest)
         return not claimed.isdisjoint(lost.digests)
 
     def forget(self, key: SessionKey) -> None:

@@ -4,6 +4,7 @@ No asyncio, grpc, torch or clock: time is an argument. It may not know passes or
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -182,7 +183,10 @@ class SessionRegistry:
             entry, is_new = SessionEntry(session, sequence, sink, last_pass, opened.state), True
             self._entries[key] = entry
             self._accounting.answer_began(entry, len(opened.tokens), now, is_request=is_request)
-        entry.last_active_s, entry.awaits_first_pass = now, True
+        # Who comes back again and again, and does nothing, has waited since the first time.
+        if entry.session.tree.frontier != entry.frontier_when_opened:
+            entry.last_active_s, entry.frontier_when_opened = now, entry.session.tree.frontier
+        entry.awaits_first_pass = True
         self._by_sink[sink] = entry
         self._accounting.opened(entry, resumed=not is_new)
         return entry, replies
@@ -257,9 +261,26 @@ class SessionRegistry:
         self._evict_all(leaving, now)
         if entry is not None:
             next(registry for registry in self._peers if registry.is_connected(entry))._make_way(entry, now)
-        while self._held_everywhere >= self._limits.max_sessions:
-            if not min((registry.leases for registry in self._peers), key=lambda leases: leases.next_end).drop_oldest():
-                break
+        while self._held_everywhere >= self._limits.max_sessions and self._drop_a_lease(client):
+            pass
+
+    def _drop_a_lease(self, coming: str) -> bool:
+        """Ends the oldest lease of the client that has most of them, the session that is `coming` among its own, so
+        that nobody ends those of all others; False where there is none."""
+        of_clients = Counter(entry.client for registry in self._peers for entry in registry.leases.entries)
+        if coming in of_clients:
+            of_clients[coming] += 1
+        most = max(of_clients.values(), default=0)
+        oldest = [
+            (end, registry.leases, entry)
+            for registry in self._peers
+            for end, entry in registry.leases.by_end
+            if of_clients[entry.client] == most
+        ]
+        if oldest:
+            _, leases, entry = min(oldest, key=lambda each: each[0])
+            leases.drop(entry)
+        return bool(oldest)
 
     def _session_to_evict(self, client: str, leaving: Collection[SessionEntry], now: float) -> SessionEntry | None:
         """As admission tells it, of the sessions of all targets."""

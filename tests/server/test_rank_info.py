@@ -29,6 +29,23 @@ def test_another_number_than_torchruns_is_misuse() -> None:
         find_rank_info(2, LAUNCHED | {"RANK": "0", "WORLD_SIZE": "1"})
 
 
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "abc", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": ""},
+        {"RANK": "0", "WORLD_SIZE": "0"},
+        {"RANK": "0", "WORLD_SIZE": "-1"},
+        {"RANK": "-1", "WORLD_SIZE": "2"},
+        {"RANK": "3", "WORLD_SIZE": "1"},
+        {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "two"},
+    ],
+)
+def test_variables_that_name_no_process_of_a_group_are_misuse(environment: dict[str, str]) -> None:
+    with pytest.raises(MisuseError, match="unset"):
+        find_rank_info(None, environment)
+
+
 def test_each_rank_needs_a_gpu_of_its_own() -> None:
     check_devices(RankInfo(ranks=4, local=2, is_launched=True), "cuda", 2)
     with pytest.raises(MisuseError, match="4 ranks need a GPU each, but this machine has 2; start 2"):

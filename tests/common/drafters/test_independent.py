@@ -177,3 +177,10 @@ def test_a_long_context_takes_memory_only_as_it_is_filled(checkpoint):
     assert drafter._network._model.pool.nbytes > 1 << 31
     resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
     assert resident < 1 << 31
+
+
+def test_a_token_beyond_the_drafts_vocabulary_does_not_end_drafting(checkpoint):
+    """Checkpoints of one tokenizer may be padded to different sizes."""
+    drafter = drafter_of(checkpoint)
+    assert drafter.draft(TreeView((*PROMPT, VOCAB + 70), ()))
+    assert drafter.draft(TreeView((*PROMPT, VOCAB + 70, 5), ()))

@@ -163,6 +163,18 @@ def test_a_draft_that_is_always_right_learns_to_trust_the_noise_and_one_that_nev
     assert trusts[False].weights[0] > 0.5
 
 
+def test_a_committed_token_that_was_filtered_out_teaches_nothing():
+    trust, row = NoiseTrust(), some_logits()[:1]
+    ranking = coupled(Sampling(0.7, seed=3, top_k=4), trust)
+    (offer,) = ranking.offers(row, [0], ())
+    before = trust.weights.tolist()
+    for token in row[0].topk(VOCABULARY).indices[4:].tolist():
+        ranking.learn(offer, token)
+    assert trust.weights.tolist() == before
+    ranking.learn(offer, offer.candidates[0][0])
+    assert trust.weights.tolist() != before
+
+
 def test_filters_remove_candidates():
     for kept in (1, 2, 4):
         sampling = Sampling(1.0, top_k=kept)

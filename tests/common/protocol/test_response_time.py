@@ -29,6 +29,13 @@ def test_one_word_answers_every_commit_it_covers_and_the_newest_gives_the_sample
     assert measured.allowance() == pytest.approx(0.1 + 2 * 0.05)
 
 
+def test_one_late_response_is_not_waited_for_again():
+    response_time = ResponseTime()
+    response_time.committed(1, 0.0)
+    response_time.acknowledged(1, 100.0)
+    assert response_time.allowance() <= 2.0
+
+
 def test_a_restart_forgets_what_is_unanswered():
     measured = ResponseTime()
     untouched = measured.allowance()

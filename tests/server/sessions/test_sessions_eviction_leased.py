@@ -84,3 +84,17 @@ def test_who_left_with_the_last_slot_ends_nobody_else() -> None:
     lose(client)
     assert sessions.plan(0.0) is None
     assert sessions.away == 1
+
+
+def test_a_client_that_leaves_many_sessions_ends_those_of_no_other() -> None:
+    sessions = leasing(max_sessions=4)
+    for index in range(2):
+        client = Client(sessions, f"bob {index}", client="bob")
+        client.open(prompt_of(index, 10))
+        lose(client, now=float(index))
+    for index in range(8):
+        client = Client(sessions, f"alice {index}", client="alice")
+        client.open(prompt_of(5, 10))
+        lose(client, now=float(2 + index))
+    assert [entry.client for entry in sessions._registry.leases.entries] == ["bob", "bob", "alice", "alice"]
+    assert [entry.session.id[-1] for entry in sessions._registry.leases.entries][2:] == ["6", "7"]

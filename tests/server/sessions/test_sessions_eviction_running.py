@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.protocol.messages import Extend, FailureCode, Settings, StateRequest
+from common.protocol.messages import Ack, Extend, FailureCode, Settings, StateRequest
 from common.protocol.terms import Terms
 from server.sessions.quotas import Allowance, Quotas
 from server.sessions.sessions import Sessions
@@ -295,3 +295,26 @@ def test_what_made_room_for_others_is_paid_for_when_it_is_computed_again() -> No
     assert turn == 2
     assert thrifty.failed is not None
     assert "has used up its tokens" in thrifty.failed.message
+
+
+def test_who_opens_its_answer_again_and_again_does_not_keep_its_place() -> None:
+    timed = TimedSessions(max_sessions=1)
+    holding = timed.asks("holding", 3, ROUNDS)
+    timed.go_on(0.3, holding)
+    for _ in range(20):
+        holding.session.lost()
+        holding = timed.comes_back(holding)
+        timed.go_on(0.12, holding)
+        assert holding.failed is None
+    assert timed.asks("other", 3, SHORT, client="another").failed is None
+    assert holding.ended
+
+
+def test_one_late_acknowledgement_does_not_keep_a_place_for_minutes() -> None:
+    timed = TimedSessions(max_sessions=1, terms=replace(ENDLESS, run_ahead=8), lease_seconds=600.0)
+    holding = timed.asks("holding", 3, Settings(max_new_tokens=300, idle="patient"))
+    timed.go_on(100.0)
+    holding.say(Ack(0, timed.sessions._registry.entry_of(holding).session.tree.frontier), timed.now)
+    timed.go_on(30.0)
+    assert timed.asks("other", 3, SHORT, client="another").failed is None
+    assert holding.ended

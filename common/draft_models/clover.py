@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity
 
-from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
+from common.draft_models.directory import DraftFacts, check_heads, network_from, read_config, save_draft
 from common.draft_models.layers import LayerShape, RmsNorm
 from common.draft_models.path_heads import PathHeads
 from common.draft_models.weight_files import read_tensors
@@ -39,10 +39,12 @@ class CloverConfig:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        heads = int(content["heads"])
+        check_heads(heads)
         return cls(
             int(content["hidden"]),
             int(content["vocabulary"]),
-            int(content["heads"]),
+            heads,
             LayerShape.from_json(content["layer"]),
         )
 

@@ -79,7 +79,10 @@ def read_draft_depths(directory: Path) -> tuple[int, ...]:
 
     Raises CheckpointError where the configuration cannot be read.
     """
-    return tuple(int(depth) for depth in read_json(directory / CONFIG).get(DEPTHS_KEY, ()))
+    try:
+        return tuple(int(depth) for depth in read_json(directory / CONFIG).get(DEPTHS_KEY, ()))
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{directory / CONFIG} has a broken '{DEPTHS_KEY}'; fetch it again") from error
 
 
 def read_config(directory: Path, kind: str) -> dict[str, Any]:
@@ -90,6 +93,16 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
         what = f"a draft of kind '{found}'" if found else "no draft of ours"
         raise CheckpointError(f"{directory} holds {what}, not of kind '{kind}'; name another directory")
     return config
+
+
+_MOST_HEADS = 64
+"""Heads, or blocks of one, whatever a configuration says."""
+
+
+def check_heads(heads: int, blocks: int = 1) -> None:
+    """Raises ValueError for numbers of which no draft consists."""
+    if max(heads, blocks) > _MOST_HEADS:
+        raise ValueError("there are no such heads")
 
 
 def read_target_fingerprint(directory: Path) -> str | None:

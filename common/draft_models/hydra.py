@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from common.draft_kinds import KIND_KEY
-from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
+from common.draft_models.directory import DraftFacts, check_heads, network_from, read_config, save_draft
 from common.draft_models.layers import LayerShape, ResidualBlock
 from common.draft_models.layouts import recognise, rename
 from common.draft_models.path_heads import PathHeads
@@ -24,9 +24,6 @@ from common.models.errors import CheckpointError
 from common.models.source import CONFIG, read_json
 
 KIND = "hydra"
-
-_MOST_PUBLISHED = 64
-"""Heads, or blocks of one, that are read from a published directory, whatever it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +46,13 @@ class HydraConfig:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
-        layer = content["layer"]
+        layer, heads, blocks = content["layer"], int(content["heads"]), int(content["blocks"])
+        check_heads(heads, blocks)
         return cls(
             hidden=int(content["hidden"]),
             vocabulary=int(content["vocabulary"]),
-            heads=int(content["heads"]),
-            blocks=int(content["blocks"]),
+            heads=heads,
+            blocks=blocks,
             shared_head=bool(content["shared_head"]),
             head_bias=bool(content["head_bias"]),
             layer=None if layer is None else LayerShape.from_json(layer),
@@ -153,8 +151,9 @@ def _published(
     numbered = [name.split(".")[1] for name in tensors if name.startswith("hydra_lm_head.")]
     heads = max((int(number) for number in numbered if number.isdecimal()), default=-1) + 1
     blocks = int(content.get("hydra_num_layers", 1))
-    if max(heads, blocks) > _MOST_PUBLISHED or blocks < 1:
-        raise ValueError("there are no such heads")
+    check_heads(heads, blocks)
+    if blocks < 1:
+        raise ValueError("the first block takes in the path")
     renamed = rename(layout, tensors, directory, heads=heads, blocks=blocks)
     vocabulary, hidden = renamed["heads.0.weight"].shape
     layer = _published_layer(content, renamed, directory) if layout.prefix_layer else None

@@ -45,7 +45,13 @@ class LayerShape:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """From what `dataclasses.asdict` made. Raises KeyError, TypeError or ValueError where it is none."""
         scaling = content.get("rope_scaling")
-        return cls(**{**content, "rope_scaling": None if scaling is None else RopeScaling.from_json(scaling)})
+        shape = cls(**{**content, "rope_scaling": None if scaling is None else RopeScaling.from_json(scaling)})
+        sizes = (shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.intermediate)
+        if not all(isinstance(size, int) and size > 0 for size in sizes):
+            raise ValueError("a layer's sizes are whole numbers, at least 1")
+        if not all(isinstance(number, int | float) for number in (shape.rope_base, shape.epsilon)):
+            raise ValueError("a layer's rope_base and epsilon are numbers")
+        return shape
 
 
 class RmsNorm(nn.Module):

@@ -251,7 +251,8 @@ def recognise(directory: Path) -> Layout | None:
     if kind is not None:
         known = ", ".join(str(layout.speculators_type) for layout in LAYOUTS if layout.speculators_type)
         raise CheckpointError(f"{directory} holds a speculators draft of type '{kind}'; of these are read: {known}")
-    architectures, names = config.get("architectures") or (), tensor_names(directory)
+    stated, names = config.get("architectures"), tensor_names(directory)
+    architectures = stated if isinstance(stated, list) else ()
     for layout in LAYOUTS:
         if any(key in config for key in layout.config_keys) or layout.architecture in architectures:
             return layout

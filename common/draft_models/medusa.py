@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from common.draft_kinds import KIND_KEY
-from common.draft_models.directory import DraftFacts, network_from, read_config, save_draft
+from common.draft_models.directory import DraftFacts, check_heads, network_from, read_config, save_draft
 from common.draft_models.layers import ResidualBlock
 from common.draft_models.layouts import MEDUSA, recognise, rename
 from common.draft_models.weight_files import read_tensors
@@ -31,9 +31,6 @@ Accuracies = Sequence[Sequence[float]]
 
 _FIRST_HEAD = (0.5, 0.12, 0.05, 0.03, 0.02, 0.015, 0.01, 0.01, 0.005, 0.005)
 _NEXT_HEAD = 0.7
-
-_MOST_PUBLISHED = 64
-"""Heads, or blocks of one, that are read from a published directory, whatever it says."""
 
 Ranks = tuple[int, ...]
 """A path from the root of a tree: on each level, the rank of its token in that level's head."""
@@ -60,11 +57,13 @@ class MedusaConfig:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        blocks = int(content["blocks"])
+        check_heads(len(content["accuracies"]), blocks)
         return cls(
             hidden=int(content["hidden"]),
             vocabulary=int(content["vocabulary"]),
             accuracies=tuple(tuple(float(each) for each in head) for head in content["accuracies"]),
-            blocks=int(content["blocks"]),
+            blocks=blocks,
             shared_head=bool(content["shared_head"]),
         )
 
@@ -168,8 +167,7 @@ def _published(
     numbered = [name.removeprefix(layout.prefix).partition(".")[0] for name in tensors]
     held = max((int(number) for number in numbered if number.isdecimal()), default=-1) + 1
     heads, blocks = max(held, int(content.get("medusa_num_heads", 0))), int(content.get("medusa_num_layers", 1))
-    if max(heads, blocks) > _MOST_PUBLISHED:
-        raise ValueError("there are no such heads")
+    check_heads(heads, blocks)
     renamed = rename(layout, tensors, directory, heads=heads, blocks=blocks)
     vocabulary, hidden = renamed["heads.0.weight"].shape
     return MedusaConfig(hidden, vocabulary, assumed_accuracies(heads), blocks), renamed

@@ -107,7 +107,7 @@ def weight_files(directory: Path) -> list[Path]:
     shard_of_tensor = read_json(directory / SHARD_INDEX).get("weight_map")
     if not isinstance(shard_of_tensor, dict):
         raise CheckpointError(f"{directory / SHARD_INDEX} maps no weights; fetch the checkpoint again")
-    shards = [directory / str(name) for name in sorted(set(shard_of_tensor.values()))]
+    shards = [directory / name for name in sorted({str(name) for name in shard_of_tensor.values()})]
     for shard in shards:
         if not shard.is_file():
             raise CheckpointError(f"{directory} lacks {shard.name}; fetch the checkpoint again")

@@ -22,8 +22,9 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class TokensCommitted:
-    """A pass committed tokens. `waited` is the time since the last commit, for the first one since the request; None
-    for the first one of an answer that another session began."""
+    """A pass committed tokens. `waited` is the time since the last commit, without that in which the answer gave way to
+    others because its client held it up, for the first one since the request; None for the first one of an answer that
+    another session began."""
 
     tokens: int
     waited: float | None

@@ -134,13 +134,14 @@ class Accounting:
         if entry.session.settings.wants_state_alone:
             return  # it was no answer
         seconds, reason = now - meter.began, finished.reason
+        own_seconds = seconds - meter.left_out_s
         self.counters.finished[reason] = self.counters.finished.get(reason, 0) + 1
         if reason is FinishReason.CANCELLED:
             self._cut_off(entry, meter)
         elif meter.before:  # how long it took in all is not known here
-            self.retry_after.answer_cut(seconds, meter.answer_tokens)
+            self.retry_after.answer_cut(own_seconds, meter.answer_tokens)
         elif meter.tokens:  # otherwise it says nothing of how long an answer usually is
-            self.retry_after.answer_ended(seconds, meter.tokens)
+            self.retry_after.answer_ended(own_seconds, meter.tokens)
         self._on_event(
             events.AnswerFinished(
                 events.short_id(entry.session.id),
@@ -158,4 +159,5 @@ class Accounting:
         """Its answer ends before it is whole, if it has one; one without a token says nothing of how long it would have
         been."""
         if meter is not None and meter.tokens:
-            self.retry_after.answer_cut(entry.last_active_s - meter.began, meter.answer_tokens)
+            own_seconds = entry.last_active_s - meter.began - meter.left_out_s
+            self.retry_after.answer_cut(own_seconds, meter.answer_tokens)

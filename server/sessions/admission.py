@@ -14,14 +14,10 @@ from common.protocol.messages import Settings
 from server.passes.scheduler import max_decoding_sessions
 from server.passes.sequence import counted_twice
 from server.refusal import AdmissionRefusedError, RefusalReason
-from server.sessions.entry import SessionEntry
+from server.sessions.entry import YIELDS_AFTER_S, SessionEntry
 from server.sessions.quotas import Quotas
 from server.sessions.retry_after import RetryAfterEstimator
 from server.sessions.waiting_line import WaitingLine
-
-_YIELDS_AFTER_S = 0.25
-"""How long an answer may wait for its client before it can be evicted for others: about a round trip and a round of
-drafting on a slow link."""
 
 _PREPARING_S = 10.0
 """How long a prompt keeps its age while its constraint waits for its turn and is compiled, which takes at most 2 s of a
@@ -197,7 +193,7 @@ def longest_idle(entries: Iterable[SessionEntry]) -> SessionEntry | None:
 
 def _waiting(entries: Iterable[SessionEntry], now: float) -> list[SessionEntry]:
     """The sessions whose answers only wait for their clients, the longest waiting first."""
-    long_ago = [each for each in entries if each.is_running and now - each.last_active_s >= _YIELDS_AFTER_S]
+    long_ago = [each for each in entries if each.is_running and now - each.last_active_s >= YIELDS_AFTER_S]
     return sorted((each for each in long_ago if each.session.waits_for_its_client), key=lambda each: each.last_active_s)
 
 

@@ -22,6 +22,10 @@ SessionKey = tuple[str, str]
 """The key of a session: the name of the token that opened it, and its id. So a client with another token cannot resume
 it, and a client whose token got a new secret still can."""
 
+YIELDS_AFTER_S = 0.25
+"""How long an answer may wait for its client before it can be evicted for others: about a round trip and a round of
+drafting on a slow link."""
+
 _RECENT_S = 1.0
 """An answer without a token for longer has a client that is not there, or over whose link one pass makes no
 difference."""
@@ -57,7 +61,10 @@ class AnswerMeter:
     tokens: int = 0
     passes: int = 0
     first_token_seconds: float | None = None
+    left_out_s: float = 0.0  # in which its client held it up and it gave way to others
     _last: float | None = None
+    _to_leave_out_s: float = 0.0  # once it goes on
+    _waited_until_s: float = 0.0
 
     @property
     def answer_tokens(self) -> int:
@@ -68,10 +75,17 @@ class AnswerMeter:
         is_first = self._last is None and not self.before
         if is_first:
             self.first_token_seconds = now - self.began
-        waited = self.first_token_seconds if self._last is None else now - self._last
+        waited = self.first_token_seconds if self._last is None else now - self._last - self._to_leave_out_s
         self.tokens += tokens
         self._last = now
+        self.left_out_s, self._to_leave_out_s = self.left_out_s + self._to_leave_out_s, 0.0
         return TokensCommitted(tokens, waited, is_first)
+
+    def waited_for_client(self, since: float, now: float) -> None:
+        """Its client does something at last. What that took beyond the time after which an answer gives way to others
+        is no time of the answer's."""
+        self._to_leave_out_s += max(0.0, now - max(since, self._waited_until_s) - YIELDS_AFTER_S)
+        self._waited_until_s = now
 
 
 @dataclass(eq=False, slots=True)
@@ -137,6 +151,12 @@ class SessionEntry:
         shared = common_prefix(session.tree.tokens, opened.tokens)
         least = min(session.tree.frontier, max(session.prefill_length + 1, session.acked))
         return shared >= least and session.resumes(replace(opened, tokens=opened.tokens[:shared]))
+
+    def heard(self, now: float, *, was_away: bool = False) -> None:
+        """Its client sends something, or comes back to it."""
+        long_ago = now - self.last_active_s > YIELDS_AFTER_S
+        if self.meter is not None and long_ago and (was_away or self.session.waits_for_its_client):
+            self.meter.waited_for_client(self.last_active_s, now)
 
     @property
     def may_adopt(self) -> bool:

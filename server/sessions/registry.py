@@ -167,6 +167,7 @@ class SessionRegistry:
                 self._evict_all(evicted, now)
             replies = self._reopen(entry, sink, opened, now)
         elif (entry := self.leases.take(key)) is not None:
+            entry.heard(now, was_away=True)
             replies = self._resume(entry, sink, opened, now)
         else:
             session = ServerSession(opened, self._terms, now, self.pass_timings)

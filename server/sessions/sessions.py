@@ -324,6 +324,7 @@ class Sessions:
 
     def _hear(self, entry: SessionEntry, message: FromClient, now: float) -> None:
         session = entry.session
+        entry.heard(now)
         turn, stale, states = session.turn, session.tree.stale, entry.acknowledged_states
         if comes_late(session, message, awaits_first_pass=entry.awaits_first_pass):
             self._accounting.late_frame(entry, reading_units(session, message), now)

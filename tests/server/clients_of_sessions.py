@@ -61,14 +61,14 @@ class Client:
     def open(self, prompt: list[int], settings: Settings = SETTINGS) -> None:
         self.say(self.session.open(prompt, settings))
 
-    def hear(self) -> None:
+    def hear(self, now: float = 0.0) -> None:
         while self.inbox and not self.failed:
             message = self.inbox.pop(0)
             self.session.receive(message)
             if isinstance(message, State):
                 self.states.append(message)
-            self.say(self.session.acknowledge())
-            self.say(self.session.acknowledge_state())
+            self.say(self.session.acknowledge(), now)
+            self.say(self.session.acknowledge_state(), now)
 
     def draft(self, propose: Proposer) -> None:
         view = self.session.view()

@@ -29,7 +29,10 @@ class TimedSessions:
         **bounds: Any,
     ):
         bounds = {"lease_seconds": 60.0} | bounds
-        self.sessions = Sessions(terms, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}))
+        self.events: list[object] = []
+        self.sessions = Sessions(
+            terms, replace(SERVING_LIMITS, **bounds), capacity, Quotas(quotas or {}), on_event=self.events.append
+        )
         self.fake_target, self.now = FakeTarget(), 0.0
 
     def asks(self, name: str, length: int, settings: Settings, client: str = "") -> Client:
@@ -53,7 +56,7 @@ class TimedSessions:
             one_pass(self.sessions, self.fake_target, self.now)
             self.now += 0.03
             for client in clients:
-                client.hear()
+                client.hear(self.now)
 
 
 def check_refused_alone(refused: Client, code: FailureCode, waiting: Client) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from server.passes import scheduler
@@ -231,6 +231,7 @@ def test_shares_of_prompts_are_max_min_fair_beside_the_oldest_ones_part(
     decoding: list[Demand], prompts: list[Demand], costs: Costs
 ) -> None:
     prompts = [replace(each, requested_at_s=each.requested_at_s + turn / 100) for turn, each in enumerate(prompts)]
+    assume(len({each.requested_at_s for each in prompts}) == len(prompts))
     shares = planned([*decoding, *prompts], costs)[len(decoding) :]
     oldest = min(range(len(prompts)), key=lambda index: prompts[index].requested_at_s)
     if sum(shares) < PROMPT_PART * len(prompts):

@@ -97,6 +97,7 @@ class SessionEntry:
     state_request: StateRequest | None  # the draft state that it is sent
     last_state_claim: int = 0  # the number of its last claim of draft state, among those of all sessions
     last_active_s: float = 0.0  # when it last got a stream, a request, a token, draft state or a refusal, in seconds
+    opened_s: float = 0.0  # when its newest stream came, in seconds
     frontier_when_opened: int = -1  # of the last Open since which the answer has gained tokens
     late_frames: LateFrames = field(default_factory=LateFrames)
     computed: ComputedTokens = field(default_factory=ComputedTokens)

@@ -163,6 +163,7 @@ class SessionRegistry:
         key = sink.client, opened.session
         entry, is_new = self._entries.get(key), False
         if entry is not None:
+            entry.heard(now)
             with self._admitting_reopened(entry, opened, now) as evicted:
                 self._evict_all(evicted, now)
             replies = self._reopen(entry, sink, opened, now)
@@ -184,10 +185,10 @@ class SessionRegistry:
             entry, is_new = SessionEntry(session, sequence, sink, last_pass, opened.state), True
             self._entries[key] = entry
             self._accounting.answer_began(entry, len(opened.tokens), now, is_request=is_request)
-        # Who comes back again and again, and does nothing, has waited since the first time.
+        # For others, who comes back again and again, and does nothing, has waited since the first time.
         if entry.session.tree.frontier != entry.frontier_when_opened:
             entry.last_active_s, entry.frontier_when_opened = now, entry.session.tree.frontier
-        entry.awaits_first_pass = True
+        entry.opened_s, entry.awaits_first_pass = now, True
         self._by_sink[sink] = entry
         self._accounting.opened(entry, resumed=not is_new)
         return entry, replies
@@ -344,7 +345,7 @@ class SessionRegistry:
         entry.sink.end()
 
     def _waits_until(self, entry: SessionEntry) -> float:
-        return entry.last_active_s + (self._limits.lease_seconds or math.inf)
+        return max(entry.last_active_s, entry.opened_s) + (self._limits.lease_seconds or math.inf)
 
     def drop(self, entry: SessionEntry) -> None:
         self._remove(entry)

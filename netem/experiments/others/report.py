@@ -123,8 +123,9 @@ def _result(measured: Measured, link: str, name: str) -> dict[str, Any]:
     answers, rivals = measured.own[link][name], measured.own[link][LLAMA_DRAFTED]
     speeds, rival_speeds = ([per(measured.tokens(each), each.seconds) for each in of] for of in (answers, rivals))
     stated = measured.stated[link].get(name)
-    at_stated = [(each, computed_seconds(each, link)) for each in answers]
-    if stated is not None:
+    if stated is None:
+        at_stated = [(each, computed_seconds(each, link)) for each in answers]
+    else:
         at_stated = [(each, each.seconds) for each in stated]
     tokens = sum(map(measured.tokens, answers))
     pairs = zip(measured.references, answers, strict=True)

@@ -50,3 +50,11 @@ def test_nor_is_the_wait_for_a_client_that_acknowledges_nothing() -> None:
     timed, client = began()
     timed.go_on(100.0)
     check_times(timed, client, 101.2)
+
+
+def test_nor_is_an_outage_that_the_server_has_not_noticed() -> None:
+    """The client is back on another stream before the first one is given up."""
+    timed, client = began()
+    timed.go_on(100.0)
+    client.session.lost()
+    check_times(timed, timed.comes_back(client), 101.2)

@@ -101,7 +101,7 @@ def _reach(config: Any, layer: int, sliding_window: int | None) -> tuple[int | N
 def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, entering: torch.Tensor) -> torch.Tensor:
     """`[B, Q, E]`: last hidden states, after the final norm, from `entering [B, Q, E]`, what the first layer gets, at
     `positions [B, Q]`. A pass is one row, B = 1. Threads may run layers of one model at the same time."""
-    _listen(layers_of(model)[0])
+    _hook(layers_of(model)[0])
     before = _entering.set(entering)
     try:
         with attending(attends):
@@ -115,17 +115,17 @@ def run_layers(model: CausalLm, attends: Attends, positions: torch.Tensor, enter
 _entering: ContextVar[torch.Tensor | None] = ContextVar("entering", default=None)
 """What the first layer gets in this thread. A hook for each call would be run by other threads' forwards too."""
 
-_listening: WeakSet[torch.nn.Module] = WeakSet()
+_hooked: WeakSet[torch.nn.Module] = WeakSet()
 _registering = Lock()
 
 
-def _listen(layer: torch.nn.Module) -> None:
+def _hook(layer: torch.nn.Module) -> None:
     """From here on this layer gets what `run_layers` says, where that runs it. A family may scale its embeddings, or
     add positions to them, before its first layer."""
     with _registering:
-        if layer not in _listening:
+        if layer not in _hooked:
             layer.register_forward_pre_hook(_enter, with_kwargs=True)
-            _listening.add(layer)
+            _hooked.add(layer)
 
 
 def _enter(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:

@@ -323,12 +323,12 @@ def test_one_late_acknowledgement_does_not_keep_a_place_for_minutes() -> None:
     assert holding.ended
 
 
-def test_who_comes_back_after_two_outages_without_a_token_has_time_to_go_on() -> None:
-    """Together they are longer than a lease."""
+def test_who_comes_back_after_outages_without_a_token_between_them_has_time_to_go_on() -> None:
+    """The last two together are longer than a lease."""
     timed = TimedSessions(lease_seconds=60.0)
     client = timed.asks("client", 3, ROUNDS)
     timed.go_on(0.3, client)
-    for _ in range(2):
+    for _ in range(3):
         timed.leaves(client)
         timed.go_on(50.0)
         client = timed.comes_back(client)

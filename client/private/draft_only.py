@@ -40,7 +40,7 @@ class DraftOnlyDecoding:
     def view(self) -> TreeView:
         """The view that the next token is drafted from."""
         unseen = self._private + self.run
-        view = TreeView(self._safe + unseen, (), alone=True, provisional=len(unseen))
+        view = TreeView(self._safe + unseen, (), alone=True, provisional=len(unseen), unjudged=True)
         return view.drafted_for(self._settings, len(self._safe) + len(self._private))
 
     def take(self, proposals: Sequence[Proposal]) -> None:

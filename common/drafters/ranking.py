@@ -22,6 +22,7 @@ from common.protocol.noise import gumbel
 from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
+from common.sampling.logit_rows import sampled
 from common.sampling.processors import Processors
 
 _SHORTLIST = 64  # likeliest tokens that get noise
@@ -85,7 +86,7 @@ class Rankings:
 
     def follow(self, view: TreeView, children: int) -> bool:
         """Whether the ranking is a new one, for which no earlier offer is good."""
-        made_for = (view.rule, view.sampling, view.constraint, view.prompt_length)
+        made_for = (view.rule, view.sampling, view.unjudged, view.constraint, view.prompt_length)
         if made_for == self._made_for:
             return False
         self.current = self._rank(view, children, self._columns, self._trust)
@@ -99,6 +100,8 @@ def ranking_for(view: TreeView, children: int, columns: torch.Tensor | None, tru
     outlive the ranking."""
     rule, sampling = view.rule, view.sampling
     processed = _Processed(Processors(sampling, view.prompt_length, view.constraint, columns), columns)
+    if view.unjudged and sampling.temperature:
+        return PlainRanking(processed, sampling)
     if RULES[rule].grouped:
         return SampledRanking(processed, sampling)
     if rule == "coupled" and sampling.temperature:
@@ -116,6 +119,13 @@ class _Processed:
 
     def over(self, columns: torch.Tensor) -> "_Processed":
         return _Processed(self._processors.over(columns), columns)
+
+    def sampled(
+        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]], seed: int
+    ) -> list[int | None]:
+        """The token that is sampled behind each row, None where filters left none."""
+        rows = zip(self._processors(logits, before), positions, strict=True)
+        return [sampled(row, seed, at, self._columns) if row.isfinite().any() else None for row, at in rows]
 
     def logps(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
         """Log-probabilities, `[rows, columns]`."""
@@ -164,6 +174,22 @@ class GreedyRanking:
 
     def learn(self, offer: Ranked, token: int) -> None:
         """Nothing is learnt."""
+
+
+class PlainRanking(GreedyRanking):
+    """The one token that the draft samples by itself, as a target does that decodes alone: for answers that no target
+    judges."""
+
+    def __init__(self, processed: _Processed, sampling: Sampling):
+        super().__init__(processed, children=1)
+        self._sampling = sampling
+
+    def over(self, columns: torch.Tensor) -> "PlainRanking":
+        return PlainRanking(self._processed.over(columns), self._sampling)
+
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
+        tokens = self._processed.sampled(logits, positions, before, self._sampling.seed)
+        return [Ranked(() if token is None else ((token, 0.0),)) for token in tokens]
 
 
 class GumbelRanking(GreedyRanking):

@@ -47,8 +47,9 @@ class TreeView:
     """A snapshot of the committed sequence and the live nodes, parents first, and how the target will choose: by
     `rule`, from logits that `sampling` has processed, among the tokens that `constraint` allows in the answer, which
     begins at position `prompt_length`. While a drafter writes `alone`, no target verifies: the last
-    `provisional` tokens of the sequence are the drafter's own, or private, and no target has seen them. `choices` are
-    those of the last pass for a drafter beside the target; no message carries them to a client."""
+    `provisional` tokens of the sequence are the drafter's own, or private, and no target has seen them. `unjudged`: nor
+    will any, so that what is drafted is the answer and no guess at it. `choices` are those of the last pass for a
+    drafter beside the target; no message carries them to a client."""
 
     tokens: tuple[int, ...]
     nodes: tuple[NodeView, ...]
@@ -56,6 +57,7 @@ class TreeView:
     sampling: Sampling = LIKELIEST
     alone: bool = False
     provisional: int = 0
+    unjudged: bool = False
     prompt_length: int = 0
     constraint: AnswerConstraint | None = None
     choices: TargetChoices | None = None

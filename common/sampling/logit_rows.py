@@ -40,10 +40,9 @@ class LogitRows:
         sampling = self._verify_input.sampling
         if not sampling.temperature:
             return self._likeliest[row] if self._processors.keep_argmax else int(self._scores(row).argmax())
-        scores = self._scores(row)
-        kept = scores.isfinite().nonzero().squeeze(-1)
-        noise = gumbel(sampling.seed, self._verify_input.frontier + len(self._verify_input.path(row)), kept)
-        return int(kept[(scores[kept].double() + noise).argmax()])
+        return sampled(
+            self._scores(row), sampling.seed, self._verify_input.frontier + len(self._verify_input.path(row))
+        )
 
     def probabilities(self, row: int) -> NDArray[np.float64]:
         self._check(row)
@@ -65,6 +64,15 @@ class LogitRows:
             logits = _where_double_is(self._logits[row : row + 1])
             self._processed[row] = self._processors(logits, [before])[0]
         return self._processed[row]
+
+
+def sampled(scores: torch.Tensor, seed: int, position: int, columns: torch.Tensor | None = None) -> int:
+    """The token that is sampled at a position, by Gumbel-max, from processed logits: `scores [columns]`, of which one at
+    least is finite. `columns`: their tokens, None for the whole vocabulary."""
+    scores = _where_double_is(scores)
+    kept = scores.isfinite().nonzero().squeeze(-1)
+    tokens = kept if columns is None else columns.to(kept.device)[kept]
+    return int(tokens[(scores[kept].double() + gumbel(seed, position, tokens)).argmax()])
 
 
 def logprobs_of(logits: torch.Tensor, tokens: Sequence[int], top: int) -> tuple[TokenLogprobs, ...]:

@@ -22,8 +22,8 @@ def begun(longest: int = 8, stop: tuple[str, ...] = (), private: tuple[int, ...]
 def test_the_drafter_sees_all_and_that_only_the_safe_text_was_judged():
     decoding = DraftOnlyDecoding((1, 2), (3,), Settings(8, "coupled", sampling=Sampling(0.5, seed=9)), BOUNDS)
     decoding.take([Proposal(0, 7, -1.0)])
-    seen = TreeView((1, 2, 3, 7), (), "coupled", Sampling(0.5, seed=9), alone=True, provisional=2, prompt_length=3)
-    assert decoding.view() == seen
+    written = TreeView((1, 2, 3, 7), (), alone=True, provisional=2, unjudged=True)
+    assert decoding.view() == replace(written, rule="coupled", sampling=Sampling(0.5, seed=9), prompt_length=3)
 
 
 def test_the_likeliest_proposals_are_taken_however_they_hang():

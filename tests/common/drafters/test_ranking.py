@@ -1,5 +1,6 @@
 """What a drafter proposes under each rule: logits are processed as the target processes its own."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -117,6 +118,42 @@ def test_a_draft_with_the_targets_logits_offers_first_what_the_target_samples(sa
         assert offered[0][0] == target.choice(0)
 
 
+RULES_THAT_SAMPLE = sorted(rule for rule in RULES if rule != "greedy")
+
+
+@vocabularies
+@samplings
+@pytest.mark.parametrize("rule", RULES_THAT_SAMPLE)
+def test_an_answer_that_no_target_judges_is_sampled_from_the_drafts_own_distribution(rule, sampling, columns):
+    chances = expected_chances(sampling, columns)[0]
+    counts = np.zeros(VOCABULARY)
+    kept = None if columns is None else torch.tensor(columns)
+    logits, tries = some_logits(VOCABULARY if columns is None else len(columns))[:1].expand(2_000, -1), range(2_000)
+    view = TreeView((1,), (), rule, sampling, alone=True, unjudged=True)
+    drafts = ranking_for(view, 6, kept, full_trust())
+    for offer in drafts.offers(logits, tries, [BEFORE[0]] * 2_000):
+        ((token, _),) = offer.candidates
+        counts[token] += 1
+    assert misfit(counts, chances) < 1
+
+
+@samplings
+def test_an_answer_that_no_target_judges_is_what_a_target_with_these_logits_would_sample(sampling):
+    logits, view = some_logits(), TreeView((1,), (), "speculative", sampling, alone=True, unjudged=True)
+    offered = ranking_for(view, 6, None, NoiseTrust()).offers(logits, POSITIONS, BEFORE)
+    for row, offer in enumerate(offered):
+        before = BEFORE[row]
+        asked = VerifyInput("coupled", sampling, POSITIONS[row], (before[-1],), (-1,), seen=tuple(before))
+        assert offer.candidates[0][0] == LogitRows(asked, logits[row : row + 1], [0]).choice(0)
+
+
+def test_where_filters_leave_no_column_nothing_is_sampled():
+    sampling = Sampling(1.0, logit_bias=((3, -math.inf),))
+    view = TreeView((1,), (), "coupled", sampling, alone=True, unjudged=True)
+    (offer,) = ranking_for(view, 6, torch.tensor([3]), NoiseTrust()).offers(torch.zeros(1, 1), [4], [[1]])
+    assert offer.candidates == ()
+
+
 class EveryOther:
     """Which tokens it allows depends on how long the answer is."""
 
@@ -232,7 +269,13 @@ def test_a_ranking_stays_until_the_target_chooses_otherwise_and_what_was_learnt_
     first = rankings.current
     assert not rankings.follow(replace(view, tokens=(1, 2)), 6)
     assert rankings.current is first
-    changes = {"rule": "greedy", "sampling": Sampling(1.0, seed=6), "constraint": EveryOther(), "prompt_length": 2}
+    changes = {
+        "rule": "greedy",
+        "sampling": Sampling(1.0, seed=6),
+        "constraint": EveryOther(),
+        "prompt_length": 2,
+        "unjudged": True,
+    }
     for name, value in changes.items():
         assert rankings.follow(changed := replace(view, **{name: value}), 6), name
         assert not rankings.follow(changed, 6)

@@ -67,8 +67,8 @@ class LogitRows:
 
 
 def sampled(scores: torch.Tensor, seed: int, position: int, columns: torch.Tensor | None = None) -> int:
-    """The token that is sampled at a position, by Gumbel-max, from processed logits: `scores [columns]`, of which one at
-    least is finite. `columns`: their tokens, None for the whole vocabulary."""
+    """The token that is sampled at a position, by Gumbel-max, from processed logits: `scores [columns]`, of which at
+    least one is finite. `columns`: their tokens, None for the whole vocabulary."""
     scores = _where_double_is(scores)
     kept = scores.isfinite().nonzero().squeeze(-1)
     tokens = kept if columns is None else columns.to(kept.device)[kept]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.draft_kinds import STATELESS_KINDS
+from common.draft_models.weight_files import draft_weight_files
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
 from common.drafters.load import DrafterConfig, DrafterFactory, load_draft_model
@@ -16,6 +18,8 @@ from common.protocol.draft_state import StateKind
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
+from common.weight_only.modes import AS_IS
+from common.weight_only.needs import memory_bytes, number_bytes, read_file_header
 from server.models.draft_models import DraftModel
 from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
@@ -72,6 +76,12 @@ class StateFedDrafterFactory:
         self._site = site
         self._loaded: dict[tuple[str, int], DrafterFactory] = {}
 
+    @property
+    def most_weights_bytes(self) -> int:
+        """Of all drafts at all depths: each is loaded for the first session that drafts with it, and stays."""
+        width = number_bytes(self._site.dtype)
+        return sum(len(draft.depths) * _weights_bytes(draft, width) for draft in self._drafts.values())
+
     def make(self, state_request: StateRequest | None) -> StateFedDrafter:
         draft = self._drafts.get(state_request.draft, self._default) if state_request is not None else self._default
         # Layers that the client can wait for are not what it drafts with now.
@@ -85,6 +95,14 @@ class StateFedDrafterFactory:
         site, request = self._site, StateRequest(draft.name, depth, _DTYPE)
         where = (draft.directory, site.device, site.dtype, site.context, site.vocab_size, request)
         return load_draft_model(draft.kind.name, DrafterConfig(*where, SERVER_TREE, tail=draft.tail))
+
+
+def _weights_bytes(draft: DraftModel, width: int) -> int:
+    """Of a draft that runs all layers of its tail, with each floating-point number in `width` bytes."""
+    if draft.kind.name in STATELESS_KINDS:
+        return 0
+    files = [*draft_weight_files(draft.directory), *(draft_weight_files(draft.tail) if draft.tail else ())]
+    return sum(memory_bytes(read_file_header(file), AS_IS, width) for file in files)
 
 
 def _frame(start: int, count: int, kind: StateKind, payload: bytes) -> State:

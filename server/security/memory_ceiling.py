@@ -22,12 +22,21 @@ CONSTRAINT_BYTES = MEMORY_BYTES + 16 * 2**20
 
 _WAITING_FOR_A_REQUEST = tuple(kind for kind in CallKind if kind not in (CallKind.REFUSED, CallKind.ENDED))
 
-_SUMMED = ("weights_bytes", "cache_bytes", "cache_tokens", "unused_tokens", "running", "own_drafters")
+_SUMMED = (
+    "weights_bytes",
+    "cache_bytes",
+    "cache_tokens",
+    "unused_tokens",
+    "running",
+    "own_drafters",
+    "own_drafts_bytes",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetMemory:
-    """Bytes of weights and cache are on the target's device. Each server drafter holds K/V of one longest sequence."""
+    """All bytes are on the target's device; those of the drafts that this server drafts with, once sessions have asked
+    for each. A server drafter holds K/V of one longest sequence."""
 
     model: str
     weights_bytes: int
@@ -36,12 +45,15 @@ class TargetMemory:
     unused_tokens: int  # that were asked for, and that no number of sessions could fill
     running: int
     own_drafters: int
+    own_drafts_bytes: int
 
     def __str__(self) -> str:
         fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
         return (
             f"{self.cache_bytes / _GB:.2g} GB of K/V for {self.cache_tokens} tokens, "
-            f"{self.weights_bytes / _GB:.2g} GB of weights, {counted(self.running, 'answer')} at a time"
+            f"{self.weights_bytes / _GB:.2g} GB of weights, "
+            f"{self.own_drafts_bytes / _GB:.2g} GB of its drafts' weights at most, "
+            f"{counted(self.running, 'answer')} at a time"
             f"{fewer if self.unused_tokens else ''}"
         )
 

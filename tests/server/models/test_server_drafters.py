@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from common.codec import decode
 from common.drafters.best_first import Expansion
@@ -218,3 +219,18 @@ def test_one_sessions_server_drafter_knows_nothing_of_another_s(target: Path, dr
     proposed, expected = (drafter.draft(TreeView((5, 6, 7, 8), ()), slots) for drafter in (one, fresh))
     assert [each.token for each in proposed] == [each.token for each in expected]
     assert [each.logp for each in proposed] == pytest.approx([each.logp for each in expected])
+
+
+def test_weights_of_all_drafts_at_all_depths_are_counted_before_any_is_loaded(
+    target: Path, drafts: dict[str, Path]
+) -> None:
+    _, drafter_factory, _ = with_server_drafters(target, [drafts["small"], drafts["moa"]])
+    tail = make_offer(str(target), (str(drafts["moa"]),)).draft_models[0].tail
+    assert tail is not None
+    small, moa, last_layers = map(numbers_in, (drafts["small"], drafts["moa"], tail))
+    depths = 3  # 0, 1 and 3 layers of the target
+    assert drafter_factory.most_weights_bytes == 8 * (small + depths * (moa + last_layers))
+
+
+def numbers_in(directory: Path) -> int:
+    return sum(tensor.numel() for tensor in load_file(directory / "model.safetensors").values())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from server.security.memory_ceiling import Ceiling, TargetMemory
 
-ONE = TargetMemory("one", 2 * 10**9, 10**9, 32768, 0, running=12, own_drafters=16)
+ONE = TargetMemory("one", 2 * 10**9, 10**9, 32768, 0, running=12, own_drafters=16, own_drafts_bytes=10**8)
 TWO = replace(ONE, model="two", cache_bytes=5 * 10**8, cache_tokens=8192)
 CEILING = Ceiling((ONE, TWO), sessions=16, connections=100)
 
@@ -22,10 +22,12 @@ def test_one_answer_and_one_session_are_singular() -> None:
 
 def test_it_says_what_each_target_takes_and_sums_it_for_machines() -> None:
     told, figures = str(CEILING), CEILING.as_dict()
-    assert told.startswith("one: 1 GB of K/V for 32768 tokens, 2 GB of weights, 12 answers at a time; ")
-    assert "; two: 0.5 GB of K/V for 8192 tokens, 2 GB of weights" in told
+    weights = "2 GB of weights, 0.1 GB of its drafts' weights at most"
+    assert told.startswith(f"one: 1 GB of K/V for 32768 tokens, {weights}, 12 answers at a time; ")
+    assert "; two: 0.5 GB of K/V for 8192 tokens, 2 GB of weights, " in told
     assert f"; at most 16 sessions, and {CEILING.strangers_bytes / 1e9:.2g} GB for clients without one; " in told
     assert told.endswith("; 0.084 GB for each constraint, 10 of them without a session")
     assert (figures["constraints"], figures["constraint_bytes"]) == (10, 80 * 2**20)
     assert (figures["weights_bytes"], figures["cache_tokens"], figures["sessions"]) == (4 * 10**9, 40960, 16)
+    assert (figures["own_drafters"], figures["own_drafts_bytes"]) == (32, 2 * 10**8)
     assert [target["cache_tokens"] for target in figures["targets"]] == [32768, 8192]  # type: ignore[attr-defined]

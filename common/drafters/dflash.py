@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.dflash import KIND, DflashDraft, load_dflash
 from common.draft_models.layers import beside, full_attention
 from common.drafters.block_only_drafter import BlockOnlyDrafter
 from common.drafters.load import DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.predicted_blocks import Block, shortlist
 from common.drafters.received import ReceivedKeyValues
+from common.drafters.state_values import state_values
 from common.models.decoder import CausalLm
 from common.protocol.draft_state import FUSED
 from common.protocol.messages import State
@@ -65,7 +65,7 @@ class DflashNetwork:
         """Takes draft state of committed positions. Raises PeerError for a corrupt frame."""
         for state in states:
             if state.kind == FUSED:
-                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
+                values = state_values(state, self._like, self._draft.config.layer.hidden)
                 at = torch.arange(state.start, state.start + len(values), device=self._like.device)
                 made = self._draft.keys_values(values[None], at[None])
                 for received, (keys, layer_values) in zip(self._received, made, strict=True):

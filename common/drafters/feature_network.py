@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.layers import Attention
 from common.drafters.drafter import NOTHING
 from common.drafters.packed_layer import PackedLayer
+from common.drafters.state_values import state_values
 from common.models.key_values import zeros_on_demand
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
@@ -103,7 +103,7 @@ class FeatureNetwork:
         before = self._newest
         for state in states:
             if state.kind == self._state_kind:
-                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._known_CE)
+                values = state_values(state, self._known_CE, self._known_CE.shape[1])
                 self._first_late = min(self._first_late, state.start if state.start <= before else self.capacity)
                 self._take(state.start, values, past_slots)
         changed = self._newest + 1

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.glide import KIND, GlideDraft, load_glide
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues
+from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
 from common.models.decoder import CausalLm
 from common.models.segment import Segment
@@ -55,7 +55,7 @@ class GlideNetwork:
         shape = self._draft.config.layer
         for state in states:
             if state.kind == LAST:
-                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
+                values = state_values(state, self._like, 2 * shape.kv_heads * shape.head_dim)
                 by_head = values.view(len(values), 2, shape.kv_heads, shape.head_dim)
                 self._received.put(state.start, *by_head.permute(1, 2, 0, 3))
         # The pending tokens after the newest state, and with them the root, were computed from an older one.

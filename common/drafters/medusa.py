@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.medusa import KIND, RANKS, MedusaDraft, Ranks, load_medusa, sparse_tree
 from common.drafters.best_first import Expansion
 from common.drafters.calibration import NoiseTrust
@@ -29,6 +28,7 @@ from common.drafters.constrained import allowed_proposals
 from common.drafters.drafter import NOTHING
 from common.drafters.load import DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.ranking import Rank, Ranked, Ranking, ranking_for
+from common.drafters.state_values import state_values
 from common.protocol.draft_state import HIDDEN
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -87,7 +87,7 @@ class MedusaDrafter:
         self._follow(view.tokens)
         for state in states:
             if state.kind == HIDDEN:
-                rows = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
+                rows = state_values(state, self._like, self._draft.config.hidden)
                 self._hidden.update(enumerate(rows, state.start))
         newest = self._newest_behind(len(view.tokens) - 1)
         now = (newest, len(view.tokens))

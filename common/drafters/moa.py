@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.moa import KIND, MoaDraft, load_moa
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues, TailKeyValues
+from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
@@ -71,10 +71,12 @@ class MoaNetwork:
 
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         for state in states:
-            values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
             if state.kind == LSA:
-                self._received.add(state.start, values)
+                self._received.add(state.start, state_values(state, self._like, self._draft.config.sent_width))
             elif state.kind == KEY_VALUES and self._depth:
+                # The feed may be that of a deeper draft.
+                layers = max(self._depth, state.shape[1])
+                values = state_values(state, self._like, layers, 2, self._tail_values.width)
                 self._tail_values.add(state.start, values[:, -self._depth :], past_slots)
         # The pending tokens after the newest state, and with them the root, were computed from an older one.
         return min(self._received.newest + 1, max(0, len(past_slots) - 1))

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.layers import full_attention
 from common.draft_models.path_heads import PathHeads
 from common.drafters.drafter import NOTHING
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
+from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
 from common.models.key_values import zeros_on_demand
 from common.models.segment import Segment
@@ -76,7 +76,7 @@ class PathHeadsNetwork:
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         came = [state for state in states if state.kind == HIDDEN]
         for state in came:
-            self._take(state.start, decode(state.payload, state.dtype, state.shape)[: state.count])
+            self._take(state.start, state_values(state, self._hidden_CE, self._draft.config.hidden))
         if not came:
             return len(past_slots)
         self._positions = self._arrived_C.nonzero().flatten().tolist()
@@ -107,8 +107,7 @@ class PathHeadsNetwork:
             logits[indices] = self._draft.logits(base, self._embedding(tokens), self._head).to(logits)
         return logits
 
-    def _take(self, start: int, values: torch.Tensor) -> None:
-        hidden = values.to(self._hidden_CE)
+    def _take(self, start: int, hidden: torch.Tensor) -> None:
         end = start + len(hidden)
         self._hidden_CE[start:end] = hidden
         self._arrived_C[start:end] = True

@@ -70,6 +70,9 @@ class TailKeyValues:
 
     def __init__(self, tail: CausalLm, capacity: int, context: int):
         self.pool = pool_for(tail, capacity + 1, on_demand=True)
+        heads, _, head_dim = self.pool.keys_KSD[0].shape
+        self.width = heads * head_dim
+        """X: numbers of a layer's keys."""
         self._arrived = ArrivedPositions(context, aside=capacity, device=tail.device)
 
     def add(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from common.codec import decode
 from common.draft_models.tandem import KIND, TandemDraft, load_tandem
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ArrivedPositions
+from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
 from common.models.decoder import CausalLm
 from common.models.segment import Segment
@@ -68,7 +68,7 @@ class TandemNetwork:
     def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
         for state in states:
             if state.kind == FUSED:
-                values = decode(state.payload, state.dtype, state.shape)[: state.count].to(self._like)
+                values = state_values(state, self._like, self._trunk.config.state_width)
                 slots = self._arrived.add(state.start, state.count, past_slots)
                 at = torch.arange(state.start, state.start + len(slots), device=self._like.device)
                 made = self._trunk.keys_values(values[None, : len(slots)], at[None])

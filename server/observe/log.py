@@ -5,6 +5,7 @@ About sessions it writes what `events` carry, so that no text and no token can g
 
 import json
 import logging
+import math
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -89,4 +90,7 @@ class JsonLines(logging.Formatter):
 
 
 def _rounded(value: object) -> object:
-    return round(value, 3) if isinstance(value, float) else value
+    """As JSON has it, which knows no infinity."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 3) if math.isfinite(value) else None

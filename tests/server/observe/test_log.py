@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -121,3 +122,10 @@ def test_faults_are_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
     fault, note = objects(capsys)
     assert (fault["event"], fault["level"], fault["message"]) == ("fault", "error", 'a "pass"\nfailed')
     assert (note["event"], note["message"], note["seconds"]) == ("serving", "there is room", 0.333)
+
+
+def test_a_lease_without_an_end_is_null_in_strict_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("json")
+    log.note("stream left", kept_seconds=math.inf)
+    left = json.loads(capsys.readouterr().err, parse_constant=pytest.fail)
+    assert left["kept_seconds"] is None

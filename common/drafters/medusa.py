@@ -35,6 +35,7 @@ from common.protocol.prefix import common_prefix
 from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
+from common.sampling.preceding import Preceding, Text
 
 
 class _Read(NamedTuple):
@@ -132,7 +133,8 @@ class MedusaDrafter:
         # A head does not know the tokens before its own, so that proposals are held to a constraint afterwards.
         seen = replace(view, rule="greedy" if RULES[view.rule].grouped else view.rule, constraint=None)
         self._ranking = self._rank(seen, RANKS, None, self._trust)
-        return self._ranking.offers(logits, [newest + 2 + head for head in heads], [view.tokens] * len(heads))
+        before = Preceding(Text(view.tokens), [()] * len(heads))
+        return self._ranking.offers(logits, [newest + 2 + head for head in heads], before)
 
     def _propose(self, view: TreeView, offered: Sequence[Sequence[int]]) -> list[Proposal]:
         """`offered`: the candidates of the heads that predict positions after the root."""

@@ -21,6 +21,7 @@ import torch
 from common.drafters.best_first import Expansion, scores
 from common.drafters.ranking import Ranking
 from common.protocol.views import NodeView, Proposal, TreeView
+from common.sampling.preceding import NOTHING, Preceding, Text
 
 Path = tuple[int, ...]
 """Tokens that lead to a node, its own included, from the root or from an anchor."""
@@ -185,7 +186,9 @@ class Blocks:
                 self._rankings[block] = ranking.over(block.tokens)
             logits = self._network.logits(block, paths)
             base = block.start + len(block.lead)
-            before = [(*tokens[: block.start], *block.lead, *path) for path in paths] if ranking.needs_tokens else []
+            before = NOTHING
+            if ranking.needs_tokens:
+                before = Preceding(Text((*tokens[: block.start], *block.lead)), paths)
             offers = self._rankings[block].offers(logits, [base + len(path) for path in paths], before)
             self._offers |= {(block, path): offer for path, offer in zip(paths, offers, strict=True)}
         return {id_: self._offers[position.block, position.path] for id_, position in positions.items()}

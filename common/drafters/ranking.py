@@ -23,6 +23,7 @@ from common.protocol.rules import RULES
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
 from common.sampling.logit_rows import sampled
+from common.sampling.preceding import Preceding
 from common.sampling.processors import Processors
 
 _SHORTLIST = 64  # likeliest tokens that get noise
@@ -45,9 +46,9 @@ class Ranking(Protocol[Offer]):
     needs_tokens: bool
     """Whether `offers` needs the tokens before each row."""
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Offer]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Offer]:
         """The offer of each row of `logits [rows, columns]`. `positions`: where the next token of each row goes;
-        `before`: all tokens before it, where `needs_tokens`, else empty."""
+        `before`: all tokens before it, where `needs_tokens`."""
         ...
 
     def over(self, columns: torch.Tensor) -> "Ranking[Offer]":
@@ -120,20 +121,16 @@ class _Processed:
     def over(self, columns: torch.Tensor) -> "_Processed":
         return _Processed(self._processors.over(columns), columns)
 
-    def sampled(
-        self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]], seed: int
-    ) -> list[int | None]:
+    def sampled(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding, seed: int) -> list[int | None]:
         """The token that is sampled behind each row, None where filters left none."""
         rows = zip(self._processors(logits, before), positions, strict=True)
         return [sampled(row, seed, at, self._columns) if row.isfinite().any() else None for row, at in rows]
 
-    def logps(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
+    def logps(self, logits: torch.Tensor, before: Preceding) -> torch.Tensor:
         """Log-probabilities, `[rows, columns]`."""
         return torch.log_softmax(self._processors(logits, before), dim=-1)
 
-    def top(
-        self, logits: torch.Tensor, before: Sequence[Sequence[int]], most: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def top(self, logits: torch.Tensor, before: Preceding, most: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The likeliest tokens and their log-probabilities, `[rows, most]`, likeliest first."""
         top = self.logps(logits, before).topk(min(most, logits.shape[-1]))
         tokens = top.indices if self._columns is None else self._columns[top.indices]
@@ -162,7 +159,7 @@ class GreedyRanking:
     def over(self, columns: torch.Tensor) -> "GreedyRanking":
         return GreedyRanking(self._processed.over(columns), self._children)
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, self._children)
         return [Ranked(_standing(*row)) for row in zip(tokens.tolist(), logps.tolist(), strict=True)]
 
@@ -187,7 +184,7 @@ class PlainRanking(GreedyRanking):
     def over(self, columns: torch.Tensor) -> "PlainRanking":
         return PlainRanking(self._processed.over(columns), self._sampling)
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Ranked]:
         tokens = self._processed.sampled(logits, positions, before, self._sampling.seed)
         return [Ranked(() if token is None else ((token, 0.0),)) for token in tokens]
 
@@ -204,7 +201,7 @@ class GumbelRanking(GreedyRanking):
     def over(self, columns: torch.Tensor) -> "GumbelRanking":
         return GumbelRanking(self._processed.over(columns), self._sampling, self._children, self._trust)
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Ranked]:
         tokens, logps = self._processed.top(logits, before, _SHORTLIST)
         noise = gumbel(self._sampling.seed, np.array(positions)[:, None], tokens)
         # Where no token is left, as behind a draft's last head, there are no log-probabilities.
@@ -237,7 +234,7 @@ class SampledRanking:
     def over(self, columns: torch.Tensor) -> "SampledRanking":
         return SampledRanking(self._processed.over(columns), self._sampling)
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Draw]:
         tokens, logps = self._processed.top(logits, before, DRAWN_FROM if self._sampling.temperature else 1)
         # Where a constraint forbids all of them, which are few in a trimmed vocabulary, nothing is drawn.
         likely = np.nan_to_num(np.exp(SHARPENED * (logps - logps[:, :1])))

@@ -21,6 +21,7 @@ from common.models.slots import SlotPool
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import NodeView, Proposal, TreeView
+from common.sampling.preceding import NOTHING, Preceding, Text
 
 _CHUNK = 512  # committed tokens of one forward
 
@@ -224,10 +225,10 @@ class TreeDrafter:
             ),
             [*([0] if pending else []), *(node.id for node in nodes)],
         )
-        positions = [node.position + 1 for node in nodes]
-        before = self._paths(nodes) if ranking.needs_tokens else []
-        if pending:
-            positions, before = [len(self._past), *positions], [self._past, *before]
+        positions = [*([len(self._past)] if pending else []), *(node.position + 1 for node in nodes)]
+        before = NOTHING
+        if ranking.needs_tokens:
+            before = Preceding(Text(self._past), [*([()] if pending else []), *self._paths(nodes)])
         offers = ranking.offers(logits, positions, before)
         if pending:
             self._computed_past = len(self._past)
@@ -246,13 +247,13 @@ class TreeDrafter:
         others = {node.id for node in nodes}
         return {id_: branch for id_, branch in self._branches.items() if id_ not in others}
 
-    def _paths(self, nodes: Sequence[NodeView]) -> list[list[int]]:
-        """The tokens of the sequence up to each node, its own included."""
-        paths = {0: self._past}
+    def _paths(self, nodes: Sequence[NodeView]) -> list[tuple[int, ...]]:
+        """The tokens from below the root to each node, its own included."""
+        paths: dict[int, tuple[int, ...]] = {0: ()}
         for id_, branch in self._branches.items():
-            paths[id_] = [*paths[branch.parent], branch.token]
+            paths[id_] = (*paths[branch.parent], branch.token)
         for node in nodes:
-            paths[node.id] = [*paths[node.parent], node.token]
+            paths[node.id] = (*paths[node.parent], node.token)
         return [paths[node.id] for node in nodes]
 
     def _forward(self, segment: Segment, ids: Sequence[int] = ()) -> torch.Tensor:

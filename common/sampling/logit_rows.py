@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from common.protocol.logprobs import LEAST_LOGPROB, TokenLogprobs
 from common.protocol.noise import GUMBEL, UNIT, random_bits
 from common.protocol.rules.verify_input import VerifyInput
+from common.sampling.preceding import NOTHING, Preceding, Text
 from common.sampling.processors import Processors
 
 
@@ -33,6 +34,7 @@ class LogitRows:
         self._logits = logits
         self._likeliest = likeliest
         self._processors = Processors(verify_input.sampling, verify_input.prompt_length, verify_input.constraint)
+        self._text = Text(verify_input.seen)
         self._processed: dict[int, torch.Tensor] = {}
 
     def choice(self, row: int) -> int:
@@ -60,9 +62,9 @@ class LogitRows:
     def _scores(self, row: int) -> torch.Tensor:
         """Processed logits, float32 `[vocabulary]`, where float64 can be computed."""
         if row not in self._processed:
-            before = [*self._verify_input.seen, *self._verify_input.path(row)] if self._processors.needs_tokens else ()
+            before = Preceding(self._text, [self._verify_input.path(row)]) if self._processors.needs_tokens else NOTHING
             logits = _where_double_is(self._logits[row : row + 1])
-            self._processed[row] = self._processors(logits, [before])[0]
+            self._processed[row] = self._processors(logits, before)[0]
         return self._processed[row]
 
 

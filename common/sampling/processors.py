@@ -3,21 +3,22 @@
 At temperature 0 only what may change the argmax is applied: bias, penalties and the answer's constraint.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.sampling import Sampling
+from common.sampling.preceding import Preceding
 
 if TYPE_CHECKING:
     from transformers import LogitsProcessorList
 
 
-_NO_TOKENS: Any = torch.empty(0)
+_NO_TOKENS: Any = torch.empty(0)  # for transformers' filters, which read none
 
 
 class Processors:
@@ -47,60 +48,75 @@ class Processors:
         """The same for logits whose columns are these tokens."""
         return Processors(self._sampling, self._prompt_length, self._constraint, columns)
 
-    def __call__(self, logits: torch.Tensor, before: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Processed logits, float32 as `logits [rows, columns]`, -inf where filtered out.
-
-        `before`: all tokens before each row's next one; ignored unless `needs_tokens`.
-        """
+    def __call__(self, logits: torch.Tensor, before: Preceding) -> torch.Tensor:
+        """Processed logits, float32 as `logits [rows, columns]`, -inf where filtered out. `before` is ignored unless
+        `needs_tokens`."""
         scores = logits.float()
         if self._sampling.logit_bias:
             if self._bias is None:
-                self._bias = self._spread(*zip(*self._sampling.logit_bias, strict=True), like=scores)
+                self._bias = self._biases(scores)
             scores = scores + self._bias
         if self._penalty:
-            ids: Any = _aligned([self._distinct(tokens) for tokens in before], scores.device)
-            scores = self._penalty(ids, scores)
+            seen: Any = self._seen(before, scores.shape[-1]).to(scores.device)
+            scores = self._penalty(seen, scores)
         if self._sampling.presence_penalty or self._sampling.frequency_penalty:
-            scores = scores - torch.stack([self._repeated(tokens, scores) for tokens in before])
+            scores = scores - self._repeated(before, scores)
         if self._constraint is not None:
-            width = scores.shape[-1]
-            allowed = torch.stack([self._allowed(self._constraint, tokens, width) for tokens in before])
+            allowed = self._allowed(self._constraint, before, scores.shape[-1])
             scores = scores.masked_fill(~allowed.to(scores.device), -torch.inf)
         return self._warpers(_NO_TOKENS, scores) if self._warpers else scores
 
-    def _columns_of(self, tokens: Sequence[int]) -> Sequence[int]:
+    def _columns_of(self, tokens: Iterable[int]) -> list[int]:
         """Columns of tokens; one beyond the last for a token that has none, which transformers leaves alone."""
-        return (
-            tokens if self._columns is None else [self._column_of.get(token, len(self._column_of)) for token in tokens]
-        )
-
-    def _distinct(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Columns of the tokens, each once, because every row of every level has the whole text."""
         if self._columns is None:
-            return list(set(tokens))
-        return [self._column_of[token] for token in self._column_of.keys() & set(tokens)] or [len(self._column_of)]
+            return list(tokens)
+        return [self._column_of.get(token, len(self._column_of)) for token in tokens]
 
-    def _repeated(self, tokens: Sequence[int], like: torch.Tensor) -> torch.Tensor:
-        """OpenAI's presence and frequency penalty of one row, `[columns]`."""
-        said, counts = np.unique(np.array(tokens[self._prompt_length :], np.int64), return_counts=True)
-        penalties = self._sampling.presence_penalty + counts * self._sampling.frequency_penalty
-        return self._spread(said.tolist(), penalties, like=like)
+    def _seen(self, before: Preceding, width: int) -> torch.Tensor:
+        """Columns of the tokens before each row, `[rows, tokens]`: any may come again, which counts no more."""
+        text = before.text.distinct
+        text_columns = self._columns_of(text if self._columns is None else self._column_of.keys() & text)
+        longest = max(map(len, before.paths))
+        paths = [[*self._columns_of(path), *[width] * (longest - len(path))] for path in before.paths]
+        shared = torch.tensor(text_columns, dtype=torch.int64).expand(len(paths), -1)
+        return torch.cat([shared, torch.tensor(paths, dtype=torch.int64)], dim=1)
 
-    def _spread(self, tokens: Sequence[int], values: Any, *, like: torch.Tensor) -> torch.Tensor:
-        """`[columns]`: the value of each column's token, 0 where it has none. `values`: one for each of the tokens."""
-        width = like.shape[-1]
+    def _repeated(self, before: Preceding, like: torch.Tensor) -> torch.Tensor:
+        """OpenAI's presence and frequency penalty, `[rows, columns]`."""
+        start, width = self._prompt_length, like.shape[-1]
+        said = before.text.said(start)
         # One column more, for tokens without any.
-        spread = torch.zeros(width + 1, dtype=like.dtype)
-        indices = torch.tensor(self._columns_of(tokens), dtype=torch.int64).clamp(max=width)
-        spread[indices] = torch.as_tensor(np.asarray(values), dtype=like.dtype)
-        return spread[:width].to(like.device)
+        rows = torch.zeros(len(before.paths), width + 1, dtype=like.dtype)
+        self._put(rows, said.keys(), self._penalties(said.values()))
+        for row, path in zip(rows, before.paths_from(start), strict=True):
+            own = Counter(path)
+            self._put(row, own.keys(), self._penalties(said.get(token, 0) + count for token, count in own.items()))
+        return rows[:, :width].to(like.device)
 
-    def _allowed(self, constraint: AnswerConstraint, tokens: Sequence[int], width: int) -> torch.Tensor:
-        """`[width]`. A draft model may have fewer logits than its target, or more for padding."""
-        allowed = torch.from_numpy(constraint.allowed(tokens[self._prompt_length :]))
+    def _penalties(self, counts: Iterable[int]) -> list[float]:
+        return [self._sampling.presence_penalty + count * self._sampling.frequency_penalty for count in counts]
+
+    def _biases(self, like: torch.Tensor) -> torch.Tensor:
+        """`[columns]`."""
+        width = like.shape[-1]
+        row = torch.zeros(width + 1, dtype=like.dtype)
+        self._put(row, *zip(*self._sampling.logit_bias, strict=True))
+        return row[:width].to(like.device)
+
+    def _put(self, rows: torch.Tensor, tokens: Iterable[int], values: Sequence[float]) -> None:
+        """Writes a value into each token's column of `rows [..., columns + 1]`, or into the last one where it has
+        none."""
+        columns = torch.tensor(self._columns_of(tokens), dtype=torch.int64).clamp(max=rows.shape[-1] - 1)
+        rows[..., columns] = torch.tensor(values, dtype=torch.float64).to(rows.dtype)
+
+    def _allowed(self, constraint: AnswerConstraint, before: Preceding, width: int) -> torch.Tensor:
+        """`[rows, width]`. A draft model may have fewer logits than its target, or more for padding."""
+        said = before.text.tokens[self._prompt_length :]
+        answers = ((*said, *path) for path in before.paths_from(self._prompt_length))
+        allowed = torch.stack([torch.from_numpy(constraint.allowed(answer)) for answer in answers])
         if self._columns is not None:
-            return allowed[self._columns.cpu()]
-        return functional.pad(allowed[:width], (0, max(0, width - len(allowed))))
+            return allowed[:, self._columns.cpu()]
+        return functional.pad(allowed[:, :width], (0, max(0, width - allowed.shape[1])))
 
 
 def _penalty(sampling: Sampling) -> "LogitsProcessorList | None":
@@ -133,10 +149,3 @@ def _warpers(sampling: Sampling) -> "LogitsProcessorList | None":
     if sampling.min_p > 0.0:
         warpers.append(MinPLogitsWarper(float(sampling.min_p)))
     return warpers
-
-
-def _aligned(before: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
-    """Sequences of several lengths as one tensor, padded with their last token: repetitions do not count again."""
-    longest = max(map(len, before))
-    rows = [[*tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in before]
-    return torch.tensor(rows, device=device)

@@ -24,6 +24,7 @@ from common.protocol.rules import RULES
 from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.scheduled_tokens import ScheduledTokens
 from common.protocol.views import Proposal, TreeView
+from common.sampling.preceding import Preceding
 from server.passes.batch import ChosenTokens, PassOutcome
 
 Distribution = NDArray[np.float64]
@@ -163,7 +164,7 @@ class _TableRanking:
     def over(self, columns: torch.Tensor) -> "_TableRanking":
         return self
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Draw]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Draw]:
         return [self._tables.draft[last] for last in logits[:, 0].tolist()]
 
     def rescored(self, view: TreeView, offers: Mapping[int, Draw]) -> TreeView:

@@ -17,6 +17,7 @@ from common.drafters.calibration import NoiseTrust, log_odds
 from common.drafters.ranking import GumbelRanking, Ranked, Ranking, SampledRanking, ranking_for
 from common.protocol.messages import Draw
 from common.protocol.views import Proposal, TreeView
+from common.sampling.preceding import Preceding
 
 ORDERS = ("first", "second", "later")
 
@@ -74,9 +75,10 @@ class _RecordedPerturbed:
     def __init__(self, ranking: GumbelRanking, offered: dict[tuple[int, ...], Candidates]):
         self._ranking, self._offered = ranking, offered
 
-    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Sequence[Sequence[int]]) -> list[Ranked]:
+    def offers(self, logits: torch.Tensor, positions: Sequence[int], before: Preceding) -> list[Ranked]:
         offers = self._ranking.offers(logits, positions, before)
-        self._offered.update((tuple(path), offer.candidates) for path, offer in zip(before, offers, strict=True))
+        for path, offer in zip(before.paths, offers, strict=True):
+            self._offered[*before.text.tokens, *path] = offer.candidates
         return offers
 
     def over(self, columns: torch.Tensor) -> "_RecordedPerturbed":

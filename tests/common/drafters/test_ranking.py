@@ -17,12 +17,14 @@ from common.protocol.rules.verify_input import VerifyInput
 from common.protocol.sampling import LIKELIEST, Sampling
 from common.protocol.views import TreeView
 from common.sampling.logit_rows import LogitRows
+from common.sampling.preceding import NOTHING, Preceding, Text
 from tests.chances import misfit
 from tests.common.protocol.laws import processed
 
 VOCABULARY = 60
 ROWS = 5
 BEFORE = [[1, 2, 3], [4], [5, 6, 59, 5], [0, 30], [7] * 9]
+SEEN = Preceding(Text(()), BEFORE)
 POSITIONS = [3, 1, 4, 17, 9]
 SAMPLINGS = [
     Sampling(0.8, seed=5),
@@ -61,7 +63,7 @@ def ranking(rule, sampling, children=6, columns=None):
 
 def offers(rule, sampling, children=6, columns=None):
     logits = some_logits(VOCABULARY if columns is None else len(columns))
-    return ranking(rule, sampling, children, columns).offers(logits, POSITIONS, BEFORE)
+    return ranking(rule, sampling, children, columns).offers(logits, POSITIONS, SEEN)
 
 
 def candidates(*asked):
@@ -131,7 +133,7 @@ def test_an_answer_that_no_target_judges_is_sampled_from_the_drafts_own_distribu
     logits, tries = some_logits(VOCABULARY if columns is None else len(columns))[:1].expand(2_000, -1), range(2_000)
     view = TreeView((1,), (), rule, sampling, alone=True, unjudged=True)
     drafts = ranking_for(view, 6, kept, full_trust())
-    for offer in drafts.offers(logits, tries, [BEFORE[0]] * 2_000):
+    for offer in drafts.offers(logits, tries, Preceding(Text(BEFORE[0]), [()] * 2_000)):
         ((token, _),) = offer.candidates
         counts[token] += 1
     assert misfit(counts, chances) < 1
@@ -140,7 +142,7 @@ def test_an_answer_that_no_target_judges_is_sampled_from_the_drafts_own_distribu
 @samplings
 def test_an_answer_that_no_target_judges_is_what_a_target_with_these_logits_would_sample(sampling):
     logits, view = some_logits(), TreeView((1,), (), "speculative", sampling, alone=True, unjudged=True)
-    offered = ranking_for(view, 6, None, NoiseTrust()).offers(logits, POSITIONS, BEFORE)
+    offered = ranking_for(view, 6, None, NoiseTrust()).offers(logits, POSITIONS, SEEN)
     for row, offer in enumerate(offered):
         before = BEFORE[row]
         asked = VerifyInput("coupled", sampling, POSITIONS[row], (before[-1],), (-1,), seen=tuple(before))
@@ -150,7 +152,9 @@ def test_an_answer_that_no_target_judges_is_what_a_target_with_these_logits_woul
 def test_where_filters_leave_no_column_nothing_is_sampled():
     sampling = Sampling(1.0, logit_bias=((3, -math.inf),))
     view = TreeView((1,), (), "coupled", sampling, alone=True, unjudged=True)
-    (offer,) = ranking_for(view, 6, torch.tensor([3]), NoiseTrust()).offers(torch.zeros(1, 1), [4], [[1]])
+    (offer,) = ranking_for(view, 6, torch.tensor([3]), NoiseTrust()).offers(
+        torch.zeros(1, 1), [4], Preceding(Text([1]), [()])
+    )
     assert offer.candidates == ()
 
 
@@ -168,7 +172,7 @@ def test_a_ranking_for_other_columns_offers_what_one_that_was_made_for_them_offe
     view = TreeView((1,), (), rule, sampling, prompt_length=1, constraint=EveryOther())
     logits, kept = some_logits(len(COLUMNS)), torch.tensor(COLUMNS)
     theirs, anew = (
-        [getattr(offer, "candidates", offer) for offer in each.offers(logits, POSITIONS, BEFORE)]
+        [getattr(offer, "candidates", offer) for offer in each.offers(logits, POSITIONS, SEEN)]
         for each in (ranking_for(view, 6, kept, full_trust()), ranking_for(view, 6, None, full_trust()).over(kept))
     )
     assert anew == theirs
@@ -180,7 +184,7 @@ def coupled(sampling, trust):
 
 def test_offers_that_were_made_without_noise_teach_nothing_of_it():
     trust = full_trust()
-    for offer in ranking_for(TreeView((1,), ()), 6, None, trust).offers(some_logits(), POSITIONS, BEFORE):
+    for offer in ranking_for(TreeView((1,), ()), 6, None, trust).offers(some_logits(), POSITIONS, SEEN):
         coupled(Sampling(1.0, seed=3), trust).learn(offer, offer.candidates[0][0])
     assert trust.weights.tolist() == [1, 1]
 
@@ -192,7 +196,7 @@ def test_a_draft_that_is_always_right_learns_to_trust_the_noise_and_one_that_nev
         trusts[right] = trust = NoiseTrust()
         drafts = coupled(sampling, trust)
         for position, row in enumerate(spread):
-            (offer,) = drafts.offers(row[None], [position], ())
+            (offer,) = drafts.offers(row[None], [position], NOTHING)
             noise = gumbel(sampling.seed if right else 99, position, np.arange(VOCABULARY))
             drafts.learn(offer, int((row.double().numpy() + noise).argmax()))
     assert trusts[True].weights[1] > 1

@@ -15,13 +15,17 @@ from transformers import (
 )
 
 from common.protocol.sampling import LIKELIEST, Sampling
+from common.sampling.preceding import NOTHING, Preceding, Text
 from common.sampling.processors import Processors
 from tests.common.protocol.laws import processed
 from tests.families import make_checkpoint
 
 VOCABULARY = 300
-BEFORE = [[5], [7, 7, 200, 3], list(range(0, 300, 7)), [299, 0, 150], [1] * 90, [8, 9]]
-"""Sequences of several lengths."""
+TEXT = [7, 7, 200, 3]
+PATHS = [[], [5], list(range(0, 300, 7)), [299, 0, 150], [1] * 90, [8, 7]]
+ROWS = Preceding(Text(TEXT), PATHS)
+BEFORE = [TEXT + path for path in PATHS]
+"""Each row's whole sequence: of several lengths."""
 
 WAYS = [
     Sampling(0.7),
@@ -61,7 +65,7 @@ def row_by_row(processors, logits):
 def test_each_processor_is_transformers_own(sampling, processor):
     logits = some_logits()
     expected = row_by_row(LogitsProcessorList([processor]), logits.clone())
-    assert torch.equal(Processors(sampling)(logits, BEFORE), expected)
+    assert torch.equal(Processors(sampling)(logits, ROWS), expected)
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +88,13 @@ def test_together_they_are_what_generate_builds(model, sampling):
     for seed in range(20):
         logits = some_logits(seed)
         expected = row_by_row(generates, logits.clone())
-        assert torch.equal(Processors(sampling)(logits, BEFORE), expected)
+        assert torch.equal(Processors(sampling)(logits, ROWS), expected)
 
 
 @pytest.mark.parametrize("sampling", WAYS)
 def test_the_tests_own_processors_agree(sampling):
     logits = some_logits(seed=3)
-    p = Processors(sampling)(logits, BEFORE).double().softmax(-1).numpy()
+    p = Processors(sampling)(logits, ROWS).double().softmax(-1).numpy()
     expected = [processed(row.numpy(), sampling, before) for row, before in zip(logits, BEFORE, strict=True)]
     assert np.allclose(p, expected, atol=1e-6)
     assert ((p > 0) == (np.array(expected) > 0)).all()
@@ -99,20 +103,20 @@ def test_the_tests_own_processors_agree(sampling):
 def test_logits_stay_as_they_were():
     logits = some_logits()
     before = logits.clone()
-    Processors(WAYS[-2])(logits, BEFORE)
+    Processors(WAYS[-2])(logits, ROWS)
     assert torch.equal(logits, before)
 
 
 def test_half_precision_is_processed_in_full():
     logits = some_logits(dtype=torch.bfloat16)
-    found = Processors(WAYS[-2])(logits, BEFORE)
+    found = Processors(WAYS[-2])(logits, ROWS)
     assert found.dtype == torch.float32
-    assert torch.equal(found, Processors(WAYS[-2])(logits.float(), BEFORE))
+    assert torch.equal(found, Processors(WAYS[-2])(logits.float(), ROWS))
 
 
 @pytest.mark.parametrize(
     ("columns", "expected"),
-    [(None, {5, 7, 9}), ([9, 3, 5], {0, 2}), ([3, 4], {2})],
+    [(None, {5, 7, 9}), ([9, 3, 5], {0, 2}), ([3, 4], set())],
     ids=["all", "kept", "none of them"],
 )
 def test_a_long_text_is_penalised_by_each_of_its_tokens_once(monkeypatch, columns, expected):
@@ -121,18 +125,29 @@ def test_a_long_text_is_penalised_by_each_of_its_tokens_once(monkeypatch, column
     )
     penalised = []
     monkeypatch.setattr(processors, "_penalty", lambda ids, scores: penalised.append(ids.tolist()) or scores)
-    processors(torch.zeros(1, VOCABULARY if columns is None else len(columns)), [[7, 5, 9] * 1000])
+    processors(torch.zeros(1, VOCABULARY if columns is None else len(columns)), Preceding(Text([7, 5, 9] * 1000), [[]]))
     ((row,),) = penalised
     assert set(row) == expected
     assert len(row) == len(expected)
 
 
+def test_tokens_without_a_column_penalise_nothing():
+    processors = Processors(Sampling(repetition_penalty=1.3), columns=torch.tensor([3, 4]))
+    logits = torch.tensor([[2.0, -1.0], [2.0, -1.0]])
+    assert torch.equal(processors(logits, Preceding(Text([7, 5]), [[], []])), logits)
+    assert torch.equal(processors(logits, Preceding(Text([7, 5]), [[9], [8, 9]])), logits)
+    assert processors(logits, Preceding(Text([7, 5]), [[9], [4, 9]])).tolist() == [
+        [2.0, -1.0],
+        [2.0, pytest.approx(-1.3)],
+    ]
+
+
 def test_at_temperature_0_only_the_penalty_is_left():
     logits = some_logits()
     filters = {"top_k": 3, "top_p": 0.2, "min_p": 0.9}
-    assert torch.equal(Processors(Sampling(0.0, **filters))(logits, BEFORE), logits)
-    penalised = Processors(Sampling(0.0, **filters, repetition_penalty=1.5))(logits, BEFORE)
-    assert torch.equal(penalised, Processors(Sampling(repetition_penalty=1.5))(logits, BEFORE))
+    assert torch.equal(Processors(Sampling(0.0, **filters))(logits, ROWS), logits)
+    penalised = Processors(Sampling(0.0, **filters, repetition_penalty=1.5))(logits, ROWS)
+    assert torch.equal(penalised, Processors(Sampling(repetition_penalty=1.5))(logits, ROWS))
     assert torch.isfinite(penalised).all()
 
 
@@ -146,14 +161,14 @@ class Even:
         return ()
 
 
+@pytest.mark.parametrize("start", [0, 1, 4, 6], ids=lambda start: f"answer from {start}")
 @pytest.mark.parametrize("columns", [None, [7, 5, 299, 14]], ids=["all columns", "kept columns"])
-def test_openais_penalties_count_the_answer_alone_and_bias_is_added(columns):
+def test_openais_penalties_count_the_answer_alone_and_bias_is_added(columns, start):
     """OpenAI's formula: logit - count * frequency_penalty - (count > 0) * presence_penalty, then its logit_bias."""
-    start = 1
     sampling = Sampling(presence_penalty=0.7, frequency_penalty=0.25, logit_bias=((5, 3.0), (7, -1.5)))
     kept = list(range(VOCABULARY)) if columns is None else columns
     logits = some_logits()[:, : len(kept)]
-    found = Processors(sampling, start, columns=None if columns is None else torch.tensor(columns))(logits, BEFORE)
+    found = Processors(sampling, start, columns=None if columns is None else torch.tensor(columns))(logits, ROWS)
     bias = dict(sampling.logit_bias)
     for before, row, processed_row in zip(BEFORE, logits.tolist(), found.tolist(), strict=True):
         answer = before[start:]
@@ -165,13 +180,14 @@ def test_openais_penalties_count_the_answer_alone_and_bias_is_added(columns):
 
 
 @pytest.mark.parametrize("columns", [None, [7, 4, 298, 14]], ids=["all columns", "kept columns"])
-def test_what_a_constraint_forbids_is_gone_before_filters_look(columns):
+@pytest.mark.parametrize("start", [2, 5])
+def test_what_a_constraint_forbids_is_gone_before_filters_look(columns, start):
     kept = list(range(VOCABULARY)) if columns is None else columns
     logits = some_logits()[:, : len(kept)]
     sampling = Sampling(0.8, top_k=2)
-    found = Processors(sampling, 2, Even(), None if columns is None else torch.tensor(columns))(logits, BEFORE)
+    found = Processors(sampling, start, Even(), None if columns is None else torch.tensor(columns))(logits, ROWS)
     for before, row, processed_row in zip(BEFORE, logits, found, strict=True):
-        even = (np.array(kept) + len(before[2:])) % 2 == 0
+        even = (np.array(kept) + len(before[start:])) % 2 == 0
         allowed = row.masked_fill(torch.tensor(~even), -torch.inf)
         if even.any():
             expected = allowed.topk(min(2, int(even.sum()))).indices.sort().values
@@ -183,7 +199,7 @@ def test_what_a_constraint_forbids_is_gone_before_filters_look(columns):
 @pytest.mark.parametrize("width", [VOCABULARY - 40, VOCABULARY + 40])
 def test_a_draft_model_may_have_fewer_logits_than_its_target_or_padding(width):
     logits = torch.randn(len(BEFORE), width, generator=torch.Generator().manual_seed(1))
-    found = Processors(LIKELIEST, 0, Even())(logits, BEFORE).isfinite()
+    found = Processors(LIKELIEST, 0, Even())(logits, ROWS).isfinite()
     for before, row in zip(BEFORE, found, strict=True):
         allowed = torch.from_numpy(Even().allowed(before))
         assert torch.equal(row[:VOCABULARY], allowed[:width])
@@ -211,4 +227,4 @@ def test_only_a_penalty_asks_for_what_came_before():
     assert not Processors(WAYS[3]).needs_tokens
     assert Processors(WAYS[-1]).needs_tokens
     logits = some_logits()
-    assert torch.equal(Processors(WAYS[3])(logits, ()), Processors(WAYS[3])(logits, BEFORE))
+    assert torch.equal(Processors(WAYS[3])(logits, NOTHING), Processors(WAYS[3])(logits, ROWS))

@@ -9,6 +9,7 @@ from common.drafters.calibration import NoiseTrust
 from common.protocol.messages import Draw
 from common.protocol.sampling import Sampling
 from common.protocol.views import Proposal, TreeView
+from common.sampling.preceding import Preceding, Text
 from netem.experiments.one_device.acceptance import OfferOutcomes, OfferRecorder, calibration_error, fit
 
 
@@ -55,7 +56,9 @@ def test_what_is_offered_from_a_shortlist_counts_too(rule):
     recorder, outcomes = OfferRecorder(), OfferOutcomes()
     view = TreeView((7, 8), (), rule, Sampling(1.0, seed=3))
     ranking = recorder.rank(view, 2, None, NoiseTrust())
-    offers = ranking.over(torch.tensor([5, 9])).offers(torch.tensor([[0.0, 1.0]]), [2], [view.tokens])
+    offers = ranking.over(torch.tensor([5, 9])).offers(
+        torch.tensor([[0.0, 1.0]]), [2], Preceding(Text(view.tokens), [()])
+    )
     offered = [each.token for each in ranking.choose(view, dict(enumerate(offers)), Expansion(least_probability=1e-9))]
     recorder.add_outcomes(view.tokens, [offered[0]], outcomes)
     found = outcomes.candidates if rule == "coupled" else outcomes.drawn["first"]

@@ -5,7 +5,6 @@ A commit that differs in documents and tests alone counts as the same.
 """
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -157,7 +156,8 @@ def _settle(run: KeptRun, out: Path, outside: Outside, source: SourceTree, is_cu
         if run.timed and not asyncio.run(is_quiet()):
             return "not run, other programs keep the machine busy"
         typer.echo(f"{run.folder} ...")
-        shutil.rmtree(out / run.folder, ignore_errors=True)
+        for name in FILES:  # its steps stay, if it was broken off
+            (out / run.folder / name).unlink(missing_ok=True)
         log = out / f"{run.folder}.log"
         code = launch([*run.arguments(outside), "--out", str(out / run.folder)], log)
         is_right = _is_current(run, out, outside, source)

@@ -1,10 +1,14 @@
-"""`outrider-lab run`: runs an experiment with a progress bar on stderr, and writes its results."""
+"""`outrider-lab run`: runs an experiment with a progress bar on stderr, and writes its results. One that was broken off
+goes on behind the last step that it finished, where its options, source, models and machine are the same."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from typing import Any
+from uuid import uuid4
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,6 +19,7 @@ from netem.experiments.experiment import Advance, Experiment, Report, Request
 from netem.experiments.inputs import inputs
 from netem.experiments.provenance import provenance, was_unchanged_since
 from netem.experiments.report import TABLE, prepare, write_report
+from netem.experiments.steps import UNFINISHED, StepFile
 from netem.experiments.table import on_terminal
 
 
@@ -28,15 +33,24 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     prepare(out)
     origin = provenance(request.seed, experiment.checkpoints(request))
     origin["inputs"] = inputs(request)
-    began_s = monotonic()
-    with _progress_bar(experiment.name) as advance:
-        report = asyncio.run(_measure(experiment, request, advance))
-    origin["seconds"] = round(monotonic() - began_s)
+    steps = StepFile(out / UNFINISHED, _what_decides(experiment, request, origin), monotonic)
+    with closing(steps), _progress_bar(experiment.name) as advance:
+        report = asyncio.run(_measure(experiment, replace(request, steps=steps), advance))
+    origin["seconds"] = round(steps.seconds)
     origin["uncommitted_changes"] |= not was_unchanged_since(origin["commit"])  # programs that it started are of both
     write_report(experiment, report, origin, out)
+    steps.forget()
     table, console = (out / TABLE).read_text(encoding="utf-8"), PlainConsole()
     typer.echo(on_terminal(table, console.width) if console.is_terminal else table)
     return not report.faults
+
+
+def _what_decides(experiment: Experiment, request: Request, origin: Mapping[str, Any]) -> Any:
+    """Equal for two runs only if the steps of one may be the other's. Changes that no commit names equal nothing."""
+    unnamed = uuid4() if origin["uncommitted_changes"] or not origin["commit"] else None
+    same = {name: origin[name] for name in ("commit", "versions", "models", "inputs", "seed")}
+    machine = {name: origin["machine"][name] for name in ("processor", "cores")}
+    return same, machine, experiment.name, request.quick, request.given, unnamed
 
 
 async def _measure(experiment: Experiment, request: Request, advance: Advance) -> Report:

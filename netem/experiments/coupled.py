@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -104,13 +105,15 @@ async def measure(request: Request, advance: Advance) -> Report:
                 choice = DraftChoice(draft, threads=HALF_THE_CORES)
                 opening = client_for(Access(parse_destination(behind)), choice, cache, no_bar)
                 clients[draft, link] = await stack.enter_async_context(opening)
-        references = await asyncio.to_thread(
-            _references, family.target, texts, clients[None, None], request.seed, advance
-        )
+        refer = partial(_references, family.target, texts, clients[None, None], request.seed, advance)
+        references = await asyncio.to_thread(request.steps.once, "references", refer)
         tally: dict[CoupledSystem, Counter[str]] = {}
         for index, system in enumerate(SYSTEMS):
-            advance(f"{system.name}, {system.idle}, {system.link or 'loopback'}", 0.3 + 0.7 * index / len(SYSTEMS))
-            tally[system] = await _judge(clients[system.draft, system.link], system, references)
+            step = f"{system.name}, {system.idle}, {system.link or 'loopback'}"
+            advance(step, 0.3 + 0.7 * index / len(SYSTEMS))
+            tally[system] = request.steps.find(step) or request.steps.keep(
+                step, await _judge(clients[system.draft, system.link], system, references)
+            )
     return make_report(tally, len(references))
 
 

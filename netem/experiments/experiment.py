@@ -2,11 +2,12 @@
 
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.protocol.errors import MisuseError
+from netem.experiments.steps import Steps
 
 if TYPE_CHECKING:
     from netem.plots.picture import Draw
@@ -28,7 +29,8 @@ class Request:
     of draft models in that folder, in the order of the rows; empty for all. targets: names of targets, where an
     experiment makes several; empty for all. apps: environments in which apps are installed, beside this one.
     llama_server: the program of llama.cpp; None for the one on PATH. device: of the target, where an experiment may run
-    on a GPU.
+    on a GPU. steps: those that a run of the same options has finished before it was broken off, and where this one
+    keeps its own.
     """
 
     seed: int
@@ -40,6 +42,7 @@ class Request:
     apps: tuple[Path, ...] = ()
     llama_server: Path | None = None
     device: str = "cpu"
+    steps: Steps = field(default_factory=Steps, compare=False)
 
     @property
     def given(self) -> tuple[tuple[str, str], ...]:

@@ -20,6 +20,7 @@ from netem.experiments.inputs import inputs
 from netem.experiments.kept_runs import KeptRun, Outside
 from netem.experiments.provenance import SourceTree, identities, versions
 from netem.experiments.report import FILES
+from netem.experiments.steps import UNFINISHED
 from tests.families import make_checkpoint
 
 NAMES = ("first", "second", "third")
@@ -47,7 +48,8 @@ class Machine:
         name, out = arguments[0], Path(arguments[-1])
         assert arguments[-2] == "--out"
         self.launched.append(name)
-        out.mkdir()
+        out.mkdir(exist_ok=True)
+        assert not any((out / file).exists() for file in FILES), "what counts as finished goes first"
         if name in self.behaviour:
             return self.behaviour[name]()
         origin = {
@@ -91,8 +93,9 @@ def make(machine: Machine, tmp_path: Path) -> Callable[..., bool]:
     return make
 
 
-def test_what_was_interrupted_is_run_again_and_what_was_finished_is_not(machine, make):
+def test_what_was_interrupted_is_run_again_and_what_was_finished_is_not(machine, make, tmp_path):
     def interrupted() -> int:
+        (tmp_path / "out" / "second" / UNFINISHED).touch()
         raise KeyboardInterrupt
 
     machine.behaviour["second"] = interrupted
@@ -100,6 +103,7 @@ def test_what_was_interrupted_is_run_again_and_what_was_finished_is_not(machine,
         make()
     machine.behaviour.clear()
     assert make()
+    assert (tmp_path / "out" / "second" / UNFINISHED).exists(), "the run finds its steps"
     assert machine.launched == ["second", "third"]
     assert make()
     assert machine.launched == []

@@ -2,7 +2,9 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,14 +12,19 @@ from common.programs.command_line import FAILURE
 from common.protocol.errors import MisuseError
 from netem.cli import run
 from netem.experiments.catalogue import EXPERIMENTS
-from netem.experiments.experiment import DRAFT, MODELS, TARGET, Experiment
+from netem.experiments.experiment import DRAFT, MODELS, TARGET, Advance, Experiment, Report, Request
 from netem.experiments.provenance import SourceTree
+from netem.experiments.steps import UNFINISHED
+from tests.netem.experiments import tiny as tiny_experiment
 from tests.netem.experiments.tiny import RAINY_SEED
 
 TINY = "tests.netem.experiments.tiny"
 TINY_EXPERIMENT = Experiment(
     "tiny", "for tests", TINY, f"{TINY}:draw", f"{TINY}:models", options=(MODELS, DRAFT, TARGET)
 )
+
+
+CLEAN = SourceTree("c0ffee", False)
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +86,46 @@ def test_an_option_that_is_not_read_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(MisuseError, match="does not read --apps"):
         run("tiny", tmp_path / "out", apps=[tmp_path])
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("tree", "changed", "goes_on"),
+    [
+        (CLEAN, {}, True),
+        (CLEAN, {"seed": 4}, False),
+        (CLEAN, {"quick": True}, False),
+        (CLEAN, {"draft": ["moa"]}, False),
+        (SourceTree("decade", False), {}, False),
+        (SourceTree("c0ffee", True), {}, False),
+        (SourceTree("", False), {}, False),
+    ],
+)
+def test_a_run_that_was_broken_off_goes_on_behind_its_last_step_where_all_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: SourceTree, changed: dict[str, Any], goes_on: bool
+) -> None:
+    computed: list[str] = []
+    is_first = True
+
+    async def measure(request: Request, advance: Advance) -> Report:
+        for name in ("one", "two", "three"):
+            request.steps.once(name, partial(compute, name))
+            if name == "two" and is_first:
+                raise OSError("no space left on device")
+        return await measure_tiny(request, advance)
+
+    def compute(name: str) -> int:
+        computed.append(name)
+        return len(computed)
+
+    measure_tiny = tiny_experiment.measure
+    monkeypatch.setattr(tiny_experiment, "measure", measure)
+    monkeypatch.setattr("netem.commands.run.was_unchanged_since", lambda _: True)
+    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: tree if tree.uncommitted_changes else CLEAN)
+    with pytest.raises(OSError, match="no space"):
+        run("tiny", tmp_path, models=tmp_path)
+    is_first = False
+    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: tree)
+    run("tiny", tmp_path, models=tmp_path, **changed)
+    assert computed[2:] == (["three"] if goes_on else ["one", "two", "three"])
+    assert not (tmp_path / UNFINISHED).exists()
+    assert (tmp_path / "plot.png").is_file()

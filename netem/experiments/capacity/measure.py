@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from client.drafting.policies import CLOUD, STREAM
@@ -15,6 +16,7 @@ from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed import systems
 from netem.experiments.speed.systems import System
 from netem.experiments.speed.testbed import Testbed, open_testbed
+from netem.experiments.steps import Steps
 from netem.links.profiles import find_profile
 
 LINKS = ("lan", "5g", "4g", "lte-drive", "cell-edge")
@@ -86,11 +88,17 @@ def _measure(workload: CapacityWorkload, request: Request, advance: Advance) -> 
     testbed = open_testbed(request, workload.prompts)
     prompts = by_turns(testbed.prompts)
     advance("recording acceptance", 0.01)
-    recording = record(testbed, find_profile(RECORDED_OVER), prompts, workload.recorded_tokens)
+    recorded = partial(record, testbed, find_profile(RECORDED_OVER), prompts, workload.recorded_tokens)
+    recording = request.steps.once("recording", recorded)
     advance("real models", 0.1)
-    checked = [_check(testbed, recording, prompts, workload, *each) for each in workload.checked]
+    checked = [
+        request.steps.once(
+            f"{system.name}, {clients}", partial(_check, testbed, recording, prompts, workload, system, clients)
+        )
+        for system, clients in workload.checked
+    ]
     advance("recorded acceptance", 0.4)
-    runs = run_systems(recording.strung(workload.answer_tokens), workload.at_once, advance)
+    runs = run_systems(recording.strung(workload.answer_tokens), workload.at_once, advance, request.steps)
     return make_report(Capacity(recording, workload.answer_tokens, checked, runs, LINKS, request.seed))
 
 
@@ -100,7 +108,7 @@ def by_turns(prompts: Mapping[str, Sequence[Prompt]]) -> list[Prompt]:
 
 
 def run_systems(
-    recording: Recording, at_once: Mapping[ReplicaSystem, Mapping[int, float]], advance: Advance
+    recording: Recording, at_once: Mapping[ReplicaSystem, Mapping[int, float]], advance: Advance, steps: Steps
 ) -> dict[ReplicaSystem, dict[int, ReplicaRun]]:
     """One replica, with every system and number of clients."""
     replay, links = Replay(recording), [find_profile(name) for name in LINKS]
@@ -109,9 +117,10 @@ def run_systems(
     runs: dict[ReplicaSystem, dict[int, ReplicaRun]] = {system: {} for system in at_once}
     done = 0.0
     for system, clients, seconds in points:
-        advance(f"{system.name}, {clients} at once", 0.4 + 0.6 * done / work)
+        step = f"{system.name}, {clients} at once"
+        advance(step, 0.4 + 0.6 * done / work)
         load = ReplicaLoad(clients, links, seconds, begin_s=max(_LEAST_BEGIN_S, _BEGIN_S * clients))
-        runs[system][clients] = run_replica(replay, system, load)
+        runs[system][clients] = steps.once(step, partial(run_replica, replay, system, load))
         done += clients * seconds
     return runs
 

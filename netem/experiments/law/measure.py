@@ -8,6 +8,7 @@ tokens, the answers would deviate from the target's distribution, which tables m
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,11 @@ async def measure(request: Request, advance: Advance) -> Report:
     answers = QUICK_ANSWERS if request.quick else ANSWERS
     rows = []
     for index, condition in enumerate(CONDITIONS):
-        advance(f"{condition.timing.name}, {condition.shape}, {condition.drafter}", index / len(CONDITIONS))
+        name = f"{condition.timing.name}, {condition.shape}, {condition.drafter}"
+        advance(name, index / len(CONDITIONS))
         seed = request.seed * len(CONDITIONS) + index
-        rows.append(ConditionResult(condition, await asyncio.to_thread(sample, condition, tables, answers, seed)))
+        count = partial(sample, condition, tables, answers, seed)
+        rows.append(ConditionResult(condition, await asyncio.to_thread(request.steps.once, name, count)))
     return make_report(rows)
 
 

@@ -63,7 +63,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     prompts = choose(paths.prompts, workload.prompts, request.seed)
     with open_bench(paths, drafts) as bench:
         systems = {each.name: partial(bench.answer, each, CHAIN, new_tokens=workload.tokens) for each in drafts}
-        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+        answers = await ask_all(systems, bench.tokenised(prompts), advance, request.steps)
         ablation_rows = make_ablation_rows(drafts, answers, bench.layers, request.seed)
     return make_report(ablation_rows, {name: len(chosen) for name, chosen in prompts.items()}, workload.tokens)
 

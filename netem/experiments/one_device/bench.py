@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -39,6 +40,7 @@ from common.stated_costs import HALF_THE_CORES
 from netem.experiments.experiment import Advance
 from netem.experiments.one_device.compared_drafts import ComparedDraft, ModelPaths
 from netem.experiments.one_device.prompts import BenchmarkPrompt, Prompts
+from netem.experiments.steps import Steps
 from server.models.draft_models import DraftModel, load_exporters, needed_taps, needs_hidden, read_draft_model
 from server.models.target_card import read_card
 
@@ -218,8 +220,14 @@ TokenPrompts = Mapping[str, Sequence[Sequence[int]]]
 """Token ids of prompts, by category."""
 
 
-async def ask_all(systems: Mapping[System, Ask], prompts: TokenPrompts, advance: Advance) -> Results[System]:
-    """Every system answers every prompt in turn. Other asyncio tasks, such as signal handlers, run between answers."""
+async def ask_all(
+    systems: Mapping[System, Ask],
+    prompts: TokenPrompts,
+    advance: Advance,
+    steps: Steps = Steps(),  # noqa: B008
+) -> Results[System]:
+    """Every system answers every prompt in turn, each a step of the run. Other asyncio tasks, such as signal handlers,
+    run between answers."""
     results: Results[System] = {system: {category: [] for category in prompts} for system in systems}
     count = sum(len(chosen) for chosen in prompts.values()) * len(systems)
     done = 0
@@ -227,7 +235,8 @@ async def ask_all(systems: Mapping[System, Ask], prompts: TokenPrompts, advance:
         for tokens in chosen:
             for system, ask in systems.items():
                 advance(f"{category}, {system}", done / count)
-                results[system][category].append(ask(tokens))
+                step = f"{category}, {system}"
+                results[system][category].append(steps.once(step, partial(ask, tokens)))
                 done += 1
                 await asyncio.sleep(0)
     return results

@@ -52,7 +52,7 @@ async def measure(request: Request, advance: Advance) -> Report:
     with open_bench(paths, drafts, request.device) as bench:
         systems = {each.name: partial(bench.answer, each, PAPER_TREE, new_tokens=workload.tokens) for each in drafts}
         systems[_PLAIN] = partial(bench.plain, new_tokens=workload.tokens)
-        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+        answers = await ask_all(systems, bench.tokenised(prompts), advance, request.steps)
         layers = bench.layers
     references = answers.pop(_PLAIN)
     rows = make_rows(drafts, answers, references, layers, request.seed)

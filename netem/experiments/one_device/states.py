@@ -109,13 +109,14 @@ async def measure(request: Request, advance: Advance) -> Report:
         plain = [each for each in drafts if codec_in(each) is None]
         scales = {each: calibrate(bench, each, [bench.tokens(prompt) for prompt in spare]) for each in plain}
         rates = {setting: partial(ask, bench, workload, {}, setting) for setting in rate_settings(bench, drafts)}
-        answers = await ask_all(rates, bench.tokenised(rated), lambda doing, share: advance(doing, 0.3 * share))
+        steps = request.steps
+        answers = await ask_all(rates, bench.tokenised(rated), lambda doing, share: advance(doing, 0.3 * share), steps)
         systems = {
             setting: partial(ask, bench, workload, scales[setting.draft], setting)
             for setting in settings(bench, plain, workload)
         }
         short = bench.tokenised(asked)
-        answers |= await ask_all(systems, short, lambda doing, share: advance(doing, 0.3 + 0.4 * share))
+        answers |= await ask_all(systems, short, lambda doing, share: advance(doing, 0.3 + 0.4 * share), steps)
         long = await long_prompts(
             bench,
             prompts,
@@ -124,7 +125,7 @@ async def measure(request: Request, advance: Advance) -> Report:
             lambda doing, share: advance(doing, 0.7 + 0.1 * share),
         )
         slow = {setting: partial(ask, bench, workload, {}, setting) for setting in order_settings(plain, workload)}
-        answers |= await ask_all(slow, long, lambda doing, share: advance(doing, 0.8 + 0.2 * share))
+        answers |= await ask_all(slow, long, lambda doing, share: advance(doing, 0.8 + 0.2 * share), steps)
     sizes, rated_sizes = ({name: len(held) for name, held in each.items()} for each in (asked, rated))
     return make_report(make_points(answers, request.seed), sizes, rated_sizes, workload)
 

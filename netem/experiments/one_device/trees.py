@@ -60,7 +60,7 @@ async def measure(request: Request, advance: Advance) -> Report:
             for each in drafts
             for tree in workload.trees
         }
-        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+        answers = await ask_all(systems, bench.tokenised(prompts), advance, request.steps)
         layers = bench.layers
     bootstrap = bootstrap_for(next(iter(answers.values())), request.seed)
     measured = []

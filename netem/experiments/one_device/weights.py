@@ -52,7 +52,7 @@ async def measure(request: Request, advance: Advance) -> Report:
             for draft in drafts
             for mode in MODES
         }
-        answers = await ask_all(systems, bench.tokenised(prompts), advance)
+        answers = await ask_all(systems, bench.tokenised(prompts), advance, request.steps)
     sizes = {name: len(chosen) for name, chosen in prompts.items()}
     return make_report(make_rows(answers, request.seed), sizes, workload.tokens)
 

@@ -5,6 +5,7 @@ prompts, from the first answer on.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -19,6 +20,7 @@ from netem.experiments.speed.costs import VIRTUAL_CLOCK, VIRTUAL_COSTS
 from netem.experiments.speed.runs import Run, faults_of, run_alone
 from netem.experiments.speed.systems import EAGER, System
 from netem.experiments.speed.testbed import Testbed, open_testbed
+from netem.experiments.steps import Steps
 from netem.links.profile import LinkProfile
 from netem.links.profiles import find_profile
 from netem.virtual.client import DraftSetup
@@ -84,7 +86,11 @@ async def measure(request: Request, advance: Advance) -> Report:
             advance(f"{link}, {draft}", (before + share) / len(points))
 
         profile = find_profile(link)
-        places.append(await asyncio.to_thread(run_place, testbed, worths, profile, level, workload.tokens, of_place))
+        places.append(
+            await asyncio.to_thread(
+                run_place, testbed, worths, profile, level, workload.tokens, of_place, request.steps
+            )
+        )
     return make_report(places, workload)
 
 
@@ -111,6 +117,7 @@ def run_place(
     level: float,
     tokens: int,
     advance: Advance,
+    steps: Steps,
 ) -> Place:
     """Every draft with `lookup` beside it, and what `auto` takes without, on one link with one laptop."""
     round_trip_s = (profile.up.delay_ms + profile.down.delay_ms) / 1000
@@ -120,7 +127,10 @@ def run_place(
     for number, system in enumerate(systems):
         advance(system.name, number / len(systems))
         runs[system.name] = {
-            kind: run_alone(testbed, profile, system, prompts, tokens, level)
+            kind: steps.once(
+                f"{profile.name}, {level}, {system.name}, {kind}",
+                partial(run_alone, testbed, profile, system, prompts, tokens, level),
+            )
             for kind, prompts in testbed.prompts.items()
         }
     return Place(profile.name, level, taken, runs)

@@ -4,6 +4,7 @@ many clients."""
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.speed.load_clients import LoadClient, Prompt, arriving, poisson_arrivals, returning
@@ -20,6 +21,7 @@ from netem.experiments.speed.systems import (
     PATIENT,
 )
 from netem.experiments.speed.testbed import Testbed, open_testbed
+from netem.experiments.steps import Steps
 from netem.links.profiles import find_profile
 
 LINK = "4g"
@@ -61,7 +63,8 @@ async def measure(request: Request, advance: Advance) -> Report:
     workload = QUICK if request.quick else FULL
     testbed = await asyncio.to_thread(open_testbed, request, workload.prompts)
     loads = make_loads(workload, request.seed, testbed.prompts[CODE])
-    return make_report(await run_all(testbed, loads, workload.tokens, advance), workload.tokens, LINK)
+    runs = await run_all(testbed, loads, workload.tokens, advance, request.steps)
+    return make_report(runs, workload.tokens, LINK)
 
 
 def make_loads(workload: LoadWorkload, seed: int, prompts: Sequence[Prompt]) -> dict[Load, list[LoadClient]]:
@@ -77,17 +80,21 @@ def make_loads(workload: LoadWorkload, seed: int, prompts: Sequence[Prompt]) -> 
 
 
 async def run_all(
-    testbed: Testbed, loads: Mapping[Load, Sequence[LoadClient]], tokens: Mapping[str, int], advance: Advance
+    testbed: Testbed,
+    loads: Mapping[Load, Sequence[LoadClient]],
+    tokens: Mapping[str, int],
+    advance: Advance,
+    steps: Steps,
 ) -> LoadRuns:
     questions = {load: sum(len(client.prompts) for client in clients) for load, clients in loads.items()}
     answers, behind = len(COMPARED) * sum(questions.values()), 0
     runs: dict[Load, dict[str, LoadRun]] = {load: {} for load in loads}
     for load, clients in loads.items():
         for system in COMPARED:
-            advance(f"{load}, {system.name}", behind / answers)
+            step = f"{load}, {system.name}"
+            advance(step, behind / answers)
+            run = partial(run_load, testbed, find_profile(LINK), system, clients, tokens[load.of])
             # In a thread: the virtual clock has an event loop of its own.
-            runs[load][system.name] = await asyncio.to_thread(
-                run_load, testbed, find_profile(LINK), system, clients, tokens[load.of]
-            )
+            runs[load][system.name] = await asyncio.to_thread(steps.once, step, run)
             behind += questions[load]
     return runs

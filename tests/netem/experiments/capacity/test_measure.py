@@ -2,13 +2,14 @@ import pytest
 
 from netem.experiments.capacity.measure import EAGER, LINKS, PLAIN, by_turns, run_systems
 from netem.experiments.capacity.report import ALL_LINKS, BATCHED, Capacity, Checked, make_report, most
+from netem.experiments.steps import Steps
 from tests.netem.experiments.capacity.recordings import PREDICTABLE
 from tests.netem.experiments.one_device.running import check
 
 
 @pytest.fixture(scope="module")
 def runs():
-    return run_systems(PREDICTABLE, {PLAIN: {5: 0.3, 10: 0.3}, EAGER: {5: 0.3}}, lambda doing, share: None)
+    return run_systems(PREDICTABLE, {PLAIN: {5: 0.3, 10: 0.3}, EAGER: {5: 0.3}}, lambda doing, share: None, Steps())
 
 
 def report(runs, ratio=1.0):

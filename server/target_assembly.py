@@ -101,7 +101,7 @@ def assemble_target(
         cache_tokens - capacity,
         min(limits.running, limits.max_sessions),
         MAX_SERVER_DRAFTERS,
-        drafter_factory.most_weights_bytes,
+        drafter_factory.weights_bytes,
     )
     return AssembledTarget(
         Engine(sessions, target, session_options.pace, maker, drafter_factory),

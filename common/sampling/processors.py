@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.sampling import Sampling
-from common.sampling.preceding import Preceding
+from common.sampling.preceding import Preceding, Text
 
 if TYPE_CHECKING:
     from transformers import LogitsProcessorList
@@ -43,6 +43,9 @@ class Processors:
         self._column_of = {token: column for column, token in enumerate([] if columns is None else columns.tolist())}
         self._penalty, self._warpers = _penalty(sampling), _warpers(sampling)
         self._bias: torch.Tensor | None = None  # [columns], once it is known how many there are
+        # The presence and frequency penalties of the last text, `[columns + 1]`: a server's rows come one by one.
+        self._penalised: Text | None = None
+        self._text_row = torch.empty(0)
 
     def over(self, columns: torch.Tensor) -> "Processors":
         """The same for logits whose columns are these tokens."""
@@ -85,9 +88,12 @@ class Processors:
         """OpenAI's presence and frequency penalty, `[rows, columns]`."""
         start, width = self._prompt_length, like.shape[-1]
         said = before.text.said(start)
-        # One column more, for tokens without any.
-        rows = torch.zeros(len(before.paths), width + 1, dtype=like.dtype)
-        self._put(rows, said.keys(), self._penalties(said.values()))
+        if before.text is not self._penalised:
+            # One column more, for tokens without any.
+            self._text_row = torch.zeros(width + 1, dtype=like.dtype)
+            self._put(self._text_row, said.keys(), self._penalties(said.values()))
+            self._penalised = before.text
+        rows = self._text_row.repeat(len(before.paths), 1)
         for row, path in zip(rows, before.paths_from(start), strict=True):
             own = Counter(path)
             self._put(row, own.keys(), self._penalties(said.get(token, 0) + count for token, count in own.items()))

@@ -17,10 +17,13 @@ from client.demo.children import ended_by_signals
 from common.programs.console import PlainConsole
 from netem.experiments.experiment import Advance, Experiment, Report, Request
 from netem.experiments.inputs import inputs
-from netem.experiments.provenance import provenance, was_unchanged_since
+from netem.experiments.provenance import computation, provenance, was_unchanged_since
 from netem.experiments.report import TABLE, prepare, write_report
 from netem.experiments.steps import UNFINISHED, StepFile
 from netem.experiments.table import on_terminal
+
+_PASSING = ("system", "tcp_congestion_control", "load_average_before")
+"""What provenance says of a machine and no finished step depends on."""
 
 
 def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
@@ -33,7 +36,7 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     prepare(out)
     origin = provenance(request.seed, experiment.checkpoints(request))
     origin["inputs"] = inputs(request)
-    steps = StepFile(out / UNFINISHED, _what_decides(experiment, request, origin), monotonic)
+    steps = StepFile(out / UNFINISHED, what_decides(experiment, request, origin), monotonic)
     with closing(steps), _progress_bar(experiment.name) as advance:
         report = asyncio.run(_measure(experiment, replace(request, steps=steps), advance))
     origin["seconds"] = round(steps.seconds)
@@ -45,12 +48,12 @@ def run_experiment(experiment: Experiment, request: Request, out: Path) -> bool:
     return not report.faults
 
 
-def _what_decides(experiment: Experiment, request: Request, origin: Mapping[str, Any]) -> Any:
-    """Equal for two runs only if the steps of one may be the other's. Changes that no commit names equal nothing."""
-    unnamed = uuid4() if origin["uncommitted_changes"] or not origin["commit"] else None
-    same = {name: origin[name] for name in ("commit", "versions", "models", "inputs", "seed")}
-    machine = {name: origin["machine"][name] for name in ("processor", "cores")}
-    return same, machine, experiment.name, request.quick, request.given, unnamed
+def what_decides(experiment: Experiment, request: Request, origin: Mapping[str, Any]) -> Any:
+    """Equal for two runs only if the steps of one may be the other's. Source that no commit names equals nothing."""
+    source = computation() or uuid4()
+    same = {name: origin[name] for name in ("versions", "models", "inputs", "seed")}
+    machine = {name: value for name, value in origin["machine"].items() if name not in _PASSING}
+    return source, same, machine, experiment.name, request.quick, request.given
 
 
 async def _measure(experiment: Experiment, request: Request, advance: Advance) -> Report:

@@ -111,9 +111,9 @@ async def measure(request: Request, advance: Advance) -> Report:
         for index, system in enumerate(SYSTEMS):
             step = f"{system.name}, {system.idle}, {system.link or 'loopback'}"
             advance(step, 0.3 + 0.7 * index / len(SYSTEMS))
-            tally[system] = request.steps.find(step) or request.steps.keep(
-                step, await _judge(clients[system.draft, system.link], system, references)
-            )
+            if (found := request.steps.find(step)) is None:
+                found = request.steps.keep(step, await _judge(clients[system.draft, system.link], system, references))
+            tally[system] = found
     return make_report(tally, len(references))
 
 

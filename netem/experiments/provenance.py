@@ -74,6 +74,14 @@ def was_unchanged_since(commit: str) -> bool:
     return not changed and same_computation(commit, source_tree().commit)
 
 
+def computation() -> str:
+    """The last commit that changed what is computed; empty outside a clone, and where files differ that no commit
+    names."""
+    if _git("status", "--porcelain", "--", ":/", *_COMPUTES_NOTHING):
+        return ""
+    return _git("log", "-1", "--format=%H", "--", ":/", *_COMPUTES_NOTHING)
+
+
 def same_computation(commit: str, other: str) -> bool:
     """Whether two commits differ in documents and tests alone, if at all; False for one that git does not know."""
     return commit == other or _git("diff", "--stat", commit, other, "--", ":/", *_COMPUTES_NOTHING, failed="?") == ""

@@ -32,20 +32,16 @@ class Steps:
 
 
 class StepFile(Steps):
-    """`origin` says of what source, models and options the steps are: those of another are forgotten. It is a file of
-    pickles, which run what they hold: it must be the user's own, as the folder of results is."""
+    """`origin` says of what source, models and options the steps are: those of another go when the first is kept. It is
+    a file of pickles, which run what they hold: it must be the user's own, as the folder of results is."""
 
     def __init__(self, path: Path, origin: Any, clock: Callable[[], float]):
         """Raises OSError where the file cannot be written."""
         path.touch()
-        self._path, self._clock = path, clock
+        self._path, self._clock, self._origin = path, clock, origin
         self._file = path.open("r+b")
+        self._is_ours = self._next() == origin
         self._earlier_s = 0.0
-        if self._next() != origin:
-            self._file.seek(0)
-            self._file.truncate()
-            self._append(origin)
-        self._first = self._file.tell()
         self._began_s = clock()
 
     @property
@@ -54,6 +50,8 @@ class StepFile(Steps):
         return self._earlier_s + self._clock() - self._began_s
 
     def find(self, name: str) -> Any:
+        if not self._is_ours:
+            return None
         at = self._file.tell()
         match self._next():
             case (found, result, seconds) if found == name:
@@ -64,12 +62,17 @@ class StepFile(Steps):
         return None
 
     def keep(self, name: str, result: Result) -> Result:
+        if not self._is_ours:
+            self._file.seek(0)
+            self._file.truncate()
+            self._append(self._origin)
+            self._is_ours = True
         self._append((name, result, self.seconds))
         return result
 
     def close(self) -> None:
-        """Leaves no file without a step."""
-        is_empty = self._file.seek(0, SEEK_END) == self._first
+        """Leaves no empty file."""
+        is_empty = not self._file.seek(0, SEEK_END)
         self._file.close()
         if is_empty:
             self.forget()

@@ -77,8 +77,9 @@ class StateFedDrafterFactory:
         self._loaded: dict[tuple[str, int], DrafterFactory] = {}
 
     @property
-    def most_weights_bytes(self) -> int:
-        """Of all drafts at all depths: each is loaded for the first session that drafts with it, and stays."""
+    def weights_bytes(self) -> int:
+        """Of all drafts at all depths, about: each is loaded for the first session that drafts with it, and stays. Each
+        depth counts as the greatest, and the copy of the head that a CPU computes with is left out."""
         width = number_bytes(self._site.dtype)
         return sum(len(draft.depths) * _weights_bytes(draft, width) for draft in self._drafts.values())
 

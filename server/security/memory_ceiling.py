@@ -52,7 +52,7 @@ class TargetMemory:
         return (
             f"{self.cache_bytes / _GB:.2g} GB of K/V for {self.cache_tokens} tokens, "
             f"{self.weights_bytes / _GB:.2g} GB of weights, "
-            f"{self.own_drafts_bytes / _GB:.2g} GB of its drafts' weights at most, "
+            f"{self.own_drafts_bytes / _GB:.2g} GB of its drafts' weights, "
             f"{counted(self.running, 'answer')} at a time"
             f"{fewer if self.unused_tokens else ''}"
         )

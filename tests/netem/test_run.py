@@ -11,6 +11,7 @@ import pytest
 from common.programs.command_line import FAILURE
 from common.protocol.errors import MisuseError
 from netem.cli import run
+from netem.commands.run import what_decides
 from netem.experiments.catalogue import EXPERIMENTS
 from netem.experiments.experiment import DRAFT, MODELS, TARGET, Advance, Experiment, Report, Request
 from netem.experiments.provenance import SourceTree
@@ -22,9 +23,13 @@ TINY = "tests.netem.experiments.tiny"
 TINY_EXPERIMENT = Experiment(
     "tiny", "for tests", TINY, f"{TINY}:draw", f"{TINY}:models", options=(MODELS, DRAFT, TARGET)
 )
-
-
-CLEAN = SourceTree("c0ffee", False)
+ORIGIN: dict[str, Any] = {
+    "versions": {"torch": "2"},
+    "models": {},
+    "inputs": {},
+    "seed": 0,
+    "machine": {"processor": "one", "cores": 2, "load_average_before": 0.0},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -89,19 +94,18 @@ def test_an_option_that_is_not_read_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tree", "changed", "goes_on"),
+    ("sources", "changed", "goes_on"),
     [
-        (CLEAN, {}, True),
-        (CLEAN, {"seed": 4}, False),
-        (CLEAN, {"quick": True}, False),
-        (CLEAN, {"draft": ["moa"]}, False),
-        (SourceTree("decade", False), {}, False),
-        (SourceTree("c0ffee", True), {}, False),
-        (SourceTree("", False), {}, False),
+        (("c0ffee", "c0ffee"), {}, True),
+        (("c0ffee", "c0ffee"), {"seed": 4}, False),
+        (("c0ffee", "c0ffee"), {"quick": True}, False),
+        (("c0ffee", "c0ffee"), {"draft": ["moa"]}, False),
+        (("c0ffee", "decade"), {}, False),
+        (("", ""), {}, False),
     ],
 )
 def test_a_run_that_was_broken_off_goes_on_behind_its_last_step_where_all_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: SourceTree, changed: dict[str, Any], goes_on: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: tuple[str, str], changed: dict[str, Any], goes_on: bool
 ) -> None:
     computed: list[str] = []
     is_first = True
@@ -119,13 +123,42 @@ def test_a_run_that_was_broken_off_goes_on_behind_its_last_step_where_all_is_the
 
     measure_tiny = tiny_experiment.measure
     monkeypatch.setattr(tiny_experiment, "measure", measure)
-    monkeypatch.setattr("netem.commands.run.was_unchanged_since", lambda _: True)
-    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: tree if tree.uncommitted_changes else CLEAN)
+    monkeypatch.setattr("netem.commands.run.computation", iter(sources).__next__)
     with pytest.raises(OSError, match="no space"):
         run("tiny", tmp_path, models=tmp_path)
     is_first = False
-    monkeypatch.setattr("netem.experiments.provenance.source_tree", lambda: tree)
     run("tiny", tmp_path, models=tmp_path, **changed)
     assert computed[2:] == (["three"] if goes_on else ["one", "two", "three"])
     assert not (tmp_path / UNFINISHED).exists()
     assert (tmp_path / "plot.png").is_file()
+
+
+@pytest.mark.parametrize("name", ["versions", "models", "inputs", "seed"])
+def test_steps_of_other_models_data_or_versions_are_none_of_this_run(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("netem.commands.run.computation", lambda: "c0ffee")
+    same, other = (decides({**ORIGIN, name: value}) for value in (ORIGIN[name], "another"))
+    assert same == decides(ORIGIN)
+    assert other != same
+
+
+@pytest.mark.parametrize(
+    ("machine", "is_same"),
+    [
+        ({"load_average_before": 3.0}, True),
+        ({"processor": "another"}, False),
+        ({"cores": 64}, False),
+        ({"gpus": ["another"]}, False),
+    ],
+)
+def test_steps_of_another_machine_are_none_of_this_run(
+    monkeypatch: pytest.MonkeyPatch, machine: dict[str, Any], is_same: bool
+) -> None:
+    monkeypatch.setattr("netem.commands.run.computation", lambda: "c0ffee")
+    other = decides({**ORIGIN, "machine": ORIGIN["machine"] | machine})
+    assert (other == decides(ORIGIN)) == is_same
+
+
+def decides(origin: dict[str, Any]) -> Any:
+    return what_decides(TINY_EXPERIMENT, Request(0, quick=False), origin)

@@ -228,3 +228,14 @@ def test_only_a_penalty_asks_for_what_came_before():
     assert Processors(WAYS[-1]).needs_tokens
     logits = some_logits()
     assert torch.equal(Processors(WAYS[3])(logits, NOTHING), Processors(WAYS[3])(logits, ROWS))
+
+
+def test_each_text_has_penalties_of_its_own():
+    """One `Processors` sees a text that grows, and another for each request of a server."""
+    processors = Processors(Sampling(frequency_penalty=0.5), 1)
+    logits = torch.zeros(1, VOCABULARY)
+    for text in (Text([7, 7, 9]), Text([7, 5])):
+        for path in ([], [5]):
+            (row,) = processors(logits, Preceding(text, [path])).tolist()
+            answer = [*text.tokens[1:], *path]
+            assert row == [-0.5 * answer.count(token) for token in range(VOCABULARY)]

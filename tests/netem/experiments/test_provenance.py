@@ -9,7 +9,7 @@ import pytest
 from common.draft_kinds import KIND_KEY
 from common.models.source import CONFIG, HEAD_WEIGHTS, WEIGHTS
 from netem.experiments import provenance
-from netem.experiments.provenance import identities, same_computation, was_unchanged_since
+from netem.experiments.provenance import computation, identities, same_computation, was_unchanged_since
 
 
 @pytest.fixture
@@ -56,6 +56,12 @@ def test_the_source_is_unchanged_while_documents_alone_are_written(commit, name,
     else:
         (Path(provenance.__file__).parents[1] / name).write_text("changed\n")
     assert was_unchanged_since(first) == is_unchanged
+    assert (computation() == first) == is_unchanged
+
+
+def test_outside_a_clone_no_commit_names_what_is_computed(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
+    assert not computation()
 
 
 def test_a_commit_that_is_not_there_is_another(commit):

@@ -89,8 +89,9 @@ def test_a_file_that_is_none_of_ours_is_begun_anew(path: Path, content: bytes) -
 def test_a_run_that_fails_before_its_first_step_leaves_no_file_and_takes_none_away(path: Path, tmp_path: Path) -> None:
     Run(tmp_path / "new").steps.close()
     assert not (tmp_path / "new").exists()
-    Run(path).steps.close()
-    assert Run(path)("one", 1) == (1, "a")
+    for origin in (ORIGIN, {"commit": "decade"}):
+        Run(path, origin).steps.close()
+        assert Run(path)("one", 1) == (1, "a")
 
 
 def test_without_a_file_each_is_computed() -> None:

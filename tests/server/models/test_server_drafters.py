@@ -229,7 +229,7 @@ def test_weights_of_all_drafts_at_all_depths_are_counted_before_any_is_loaded(
     assert tail is not None
     small, moa, last_layers = map(numbers_in, (drafts["small"], drafts["moa"], tail))
     depths = 3  # 0, 1 and 3 layers of the target
-    assert drafter_factory.most_weights_bytes == 8 * (small + depths * (moa + last_layers))
+    assert drafter_factory.weights_bytes == 8 * (small + depths * (moa + last_layers))
 
 
 def numbers_in(directory: Path) -> int:

@@ -22,7 +22,7 @@ def test_one_answer_and_one_session_are_singular() -> None:
 
 def test_it_says_what_each_target_takes_and_sums_it_for_machines() -> None:
     told, figures = str(CEILING), CEILING.as_dict()
-    weights = "2 GB of weights, 0.1 GB of its drafts' weights at most"
+    weights = "2 GB of weights, 0.1 GB of its drafts' weights"
     assert told.startswith(f"one: 1 GB of K/V for 32768 tokens, {weights}, 12 answers at a time; ")
     assert "; two: 0.5 GB of K/V for 8192 tokens, 2 GB of weights, " in told
     assert f"; at most 16 sessions, and {CEILING.strangers_bytes / 1e9:.2g} GB for clients without one; " in told

@@ -1,14 +1,21 @@
 """The law of `speculative` through the real drafting loop and server: few answers at the timing that shows most."""
 
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from netem.experiments.catalogue import EXPERIMENTS
+from netem.experiments.experiment import Advance, Report, Request
 from netem.experiments.law import conditions
+from netem.experiments.law import measure as law
 from netem.experiments.law.conditions import TIMINGS, TOKENS, Condition, RankCounts, sample
 from netem.experiments.law.measure import FALSE_ALARM, ConditionResult, make_report, p_values
-from netem.experiments.law.tables import CHANCES, TableDrafter, make_tables
+from netem.experiments.law.tables import CHANCES, TableDrafter, Tables, make_tables
 from netem.experiments.report import write_report
+from netem.experiments.steps import StepFile
 from netem.experiments.table_runs import ask
 from netem.links.profile import LinkProfile
 
@@ -105,3 +112,30 @@ def test_a_deviation_too_small_for_every_row_is_seen_in_all_of_them_together() -
 
 def counted(counts: np.ndarray) -> RankCounts:
     return RankCounts(counts, [3] * 1000)
+
+
+def test_a_run_that_was_broken_off_samples_what_is_missing_and_reports_what_a_whole_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(law, "CONDITIONS", law.CONDITIONS[:3])
+    monkeypatch.setattr(law, "QUICK_ANSWERS", 50)
+    sampled: list[Condition] = []
+
+    def sample_and_note(condition: Condition, tables: Tables, answers: int, seed: int) -> RankCounts:
+        sampled.append(condition)
+        return sample(condition, tables, answers, seed)
+
+    def break_off(_: str, share: float) -> None:
+        if share > 0.5:
+            raise KeyError("no space left")
+
+    def run(advance: Advance) -> Report:
+        with closing(StepFile(tmp_path / "steps", "origin", lambda: 0.0)) as steps:
+            return asyncio.run(law.measure(Request(0, quick=True, steps=steps), advance))
+
+    whole = asyncio.run(law.measure(Request(0, quick=True), lambda *_: None))
+    monkeypatch.setattr(law, "sample", sample_and_note)
+    with pytest.raises(KeyError):
+        run(break_off)
+    assert run(lambda *_: None) == whole
+    assert sampled == list(law.CONDITIONS)

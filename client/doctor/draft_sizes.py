@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from client.drafting.needed_memory import Headers, needed_bytes
 from common.bundle import BundleManifest
 from common.counted import format_bytes
+from common.draft_models.memory import Headers, needed_bytes
 from common.programs.findings import Finding
 from common.protocol.errors import OutriderError, PeerError
 from common.rpc.description import FileRequest, ServerDescription

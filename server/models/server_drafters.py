@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.draft_kinds import STATELESS_KINDS
+from common.draft_models.memory import needed_bytes, read_headers
 from common.draft_models.weight_files import draft_weight_files
 from common.drafters.best_first import Expansion
 from common.drafters.drafter import Drafter
@@ -19,7 +20,7 @@ from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
 from common.protocol.views import Proposal, TreeView
 from common.weight_only.modes import AS_IS
-from common.weight_only.needs import memory_bytes, number_bytes, read_file_header
+from common.weight_only.needs import number_bytes
 from server.models.draft_models import DraftModel
 from server.passes.state_export import ExportRequest
 from server.passes.state_maker import StateMaker
@@ -78,10 +79,15 @@ class StateFedDrafterFactory:
 
     @property
     def weights_bytes(self) -> int:
-        """Of all drafts at all depths, about: each is loaded for the first session that drafts with it, and stays. Each
-        depth counts as the greatest, and the copy of the head that a CPU computes with is left out."""
-        width = number_bytes(self._site.dtype)
-        return sum(len(draft.depths) * _weights_bytes(draft, width) for draft in self._drafts.values())
+        """Of all drafts at all depths: each is loaded for the first session that drafts with it, and stays. The copy of
+        the head that some CPUs compute with is left out."""
+        width, total = number_bytes(self._site.dtype), 0
+        for draft in self._drafts.values():
+            if draft.kind.name not in STATELESS_KINDS:
+                tail = draft_weight_files(draft.tail) if draft.tail else ()
+                headers = read_headers(draft_weight_files(draft.directory), tail)
+                total += sum(needed_bytes(headers, draft.kind.name, depth, AS_IS, width) for depth in draft.depths)
+        return total
 
     def make(self, state_request: StateRequest | None) -> StateFedDrafter:
         draft = self._drafts.get(state_request.draft, self._default) if state_request is not None else self._default
@@ -96,14 +102,6 @@ class StateFedDrafterFactory:
         site, request = self._site, StateRequest(draft.name, depth, _DTYPE)
         where = (draft.directory, site.device, site.dtype, site.context, site.vocab_size, request)
         return load_draft_model(draft.kind.name, DrafterConfig(*where, SERVER_TREE, tail=draft.tail))
-
-
-def _weights_bytes(draft: DraftModel, width: int) -> int:
-    """Of a draft that runs all layers of its tail, with each floating-point number in `width` bytes."""
-    if draft.kind.name in STATELESS_KINDS:
-        return 0
-    files = [*draft_weight_files(draft.directory), *(draft_weight_files(draft.tail) if draft.tail else ())]
-    return sum(memory_bytes(read_file_header(file), AS_IS, width) for file in files)
 
 
 def _frame(start: int, count: int, kind: StateKind, payload: bytes) -> State:

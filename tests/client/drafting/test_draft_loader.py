@@ -11,7 +11,7 @@ import pytest
 
 from client.drafting import needed_memory
 from client.drafting.draft_loader import DraftChoice, DraftLoader
-from client.drafting.needed_memory import TooLargeError, needed_bytes, read_headers
+from client.drafting.needed_memory import TooLargeError, bundle_headers
 from client.errors import BundleError
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
 from common.draft_models.measured_acceptance import (
@@ -19,6 +19,7 @@ from common.draft_models.measured_acceptance import (
     read_measured_acceptance,
     write_measured_acceptance,
 )
+from common.draft_models.memory import needed_bytes
 from common.draft_models.tail import write_tail
 from common.drafters.deepening import DeepeningDrafter
 from common.drafters.drafter import Drafter
@@ -88,7 +89,7 @@ def small_memory(bundle, monkeypatch):
     """Lets only draft models with at most so many target layers fit."""
 
     def limit(layers: int) -> None:
-        free = needed_bytes(read_headers(bundle), "moa", layers, AS_IS, 4) if layers >= 0 else 1
+        free = needed_bytes(bundle_headers(bundle), "moa", layers, AS_IS, 4) if layers >= 0 else 1
         monkeypatch.setattr(needed_memory, "free_memory_bytes", lambda _: free)
 
     return limit

@@ -6,14 +6,14 @@ import pytest
 
 from client.drafting import needed_memory
 from client.drafting.draft_loader import DraftChoice, DraftLoader
-from client.drafting.needed_memory import needed_bytes, read_headers
+from client.drafting.needed_memory import bundle_headers
 from common.bundle import TAIL_FOLDER, describe_file, make_manifest
 from common.counted import format_bytes
+from common.draft_models.memory import needed_bytes
 from common.draft_models.tail import write_tail
 from common.drafters import load
 from common.models.errors import CheckpointError
-from common.weight_only.modes import AS_IS, INT4, INT8
-from common.weight_only.needs import number_bytes
+from common.weight_only.modes import AS_IS, INT8
 from tests.drafts import make_moa_draft
 from tests.families import make_checkpoint
 
@@ -24,19 +24,6 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = make_moa_draft(tmp_path_factory.mktemp("models") / "moa", target, (0, 1))
     write_tail(target, 1, directory / TAIL_FOLDER)
     return directory
-
-
-def test_layers_and_weights_count(bundle: Path) -> None:
-    def needed(layers: int, weights: str, dtype: str = "float32") -> int:
-        return needed_bytes(read_headers(bundle), "moa", layers, weights, number_bytes(dtype))
-
-    assert needed(0, AS_IS) < needed(1, AS_IS)
-    assert needed(0, INT4) < needed(0, INT8) < needed(0, AS_IS, "bfloat16") < needed(0, AS_IS)
-
-
-def test_the_depth_that_needs_most_counts_where_none_is_chosen(bundle: Path) -> None:
-    needed = [needed_bytes(read_headers(bundle), "moa", layers, AS_IS, 4) for layers in (0, 1, None)]
-    assert needed[2] == max(needed)
 
 
 @pytest.mark.parametrize("weights", [AS_IS, INT8])
@@ -50,7 +37,7 @@ def test_too_little_is_told_before_loading(bundle: Path, monkeypatch: pytest.Mon
         loader.load()
     assert f"of memory for its weights ({weights}), and 2.0 kB are free" in str(refused.value)
     if weights == AS_IS:
-        needed = format_bytes(needed_bytes(read_headers(bundle), "moa", 0, AS_IS, 4))
+        needed = format_bytes(needed_bytes(bundle_headers(bundle), "moa", 0, AS_IS, 4))
         assert f"the draft model 'moa' needs {needed} of memory" in str(refused.value)
 
 

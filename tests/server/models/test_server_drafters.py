@@ -227,10 +227,17 @@ def test_weights_of_all_drafts_at_all_depths_are_counted_before_any_is_loaded(
     _, drafter_factory, _ = with_server_drafters(target, [drafts["small"], drafts["moa"]])
     tail = make_offer(str(target), (str(drafts["moa"]),)).draft_models[0].tail
     assert tail is not None
-    small, moa, last_layers = map(numbers_in, (drafts["small"], drafts["moa"], tail))
-    depths = 3  # 0, 1 and 3 layers of the target
-    assert drafter_factory.weights_bytes == 8 * (small + depths * (moa + last_layers))
+    held = numbers_in(drafts["small"], lambda _: True)
+    for depth in (0, 1, 3):
+        held += numbers_in(drafts["moa"], lambda name, depth=depth: name.startswith(f"{depth}."))
+        held += numbers_in(tail, lambda name, depth=depth: ".layers." not in name or layer_of(name) >= 3 - depth)
+    assert drafter_factory.weights_bytes == 8 * held
 
 
-def numbers_in(directory: Path) -> int:
-    return sum(tensor.numel() for tensor in load_file(directory / "model.safetensors").values())
+def numbers_in(directory: Path, is_held: Callable[[str], bool]) -> int:
+    weights = load_file(directory / "model.safetensors")
+    return sum(tensor.numel() for name, tensor in weights.items() if is_held(name))
+
+
+def layer_of(name: str) -> int:
+    return int(name.partition(".layers.")[2].partition(".")[0])

@@ -186,8 +186,8 @@ class Admission:
 
 
 def longest_idle(entries: Iterable[SessionEntry]) -> SessionEntry | None:
-    """Of the sessions without a running answer, the one that has been idle longest."""
-    idle = [entry for entry in entries if not entry.is_running]
+    """Of the sessions without a running answer or one in preparation, the one that has been idle longest."""
+    idle = [entry for entry in entries if not (entry.is_running or entry.in_preparation)]
     return min(idle, key=lambda entry: entry.last_active_s, default=None)
 
 

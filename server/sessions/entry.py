@@ -106,6 +106,7 @@ class SessionEntry:
     drafter: ServerDrafter | None = None
     last_choices: tuple[int, TargetChoices | None] = (0, None)  # of its last pass, and the session's epoch then
     in_pass: bool = False
+    in_preparation: bool = False  # its next request's constraint is being compiled
     waits: bool = False  # for another session that computes the same tokens
     waited_for_since: float = math.inf  # when the oldest request came of those that wait for it now, in seconds
     awaits_first_pass: bool = True  # no pass has computed anything for the request of its newest stream

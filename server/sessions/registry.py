@@ -99,17 +99,22 @@ class SessionRegistry:
 
         Yields whether the work is of use, and raises PeerError before it, as `is_to_prepare` does. A request that fails
         within the context is charged all the same, so that a quota bounds the work; an answer that goes on is none.
+        Meanwhile the request's session does not go for another one.
         """
         if not self.is_to_prepare(sink, message, now):
             yield False
             return
         is_request = self._is_request(sink.client, message, now)
-        has_failed = True
+        entry, has_failed = self._by_sink.get(sink), True
+        if entry is not None:
+            entry.in_preparation = True
         try:
             yield True
             # Another stream may have taken its session over, and then nothing was received.
             has_failed = sink.ended
         finally:
+            if entry is not None:
+                entry.in_preparation = False
             if has_failed and is_request:
                 self._quotas.requested(sink.client, now)
 

@@ -1,6 +1,7 @@
 """Requests whose constraint is compiled before they are received: what they are charged, and how old they stay."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,19 @@ def test_a_request_whose_stream_ends_while_its_constraint_is_compiled_counts() -
     asked = timed.asks("another", 3, SHORT, client="bob")
     assert asked.failed is not None
     assert asked.failed.code is FailureCode.QUOTA
+
+
+@pytest.mark.parametrize("allowed", [{"max_sessions": 1}, {"quotas": {"bob": Allowance(max_sessions=1)}}])
+def test_a_session_does_not_go_for_another_one_while_its_constraint_is_compiled(allowed: dict[str, Any]) -> None:
+    timed = TimedSessions(terms=CONSTRAINING, **allowed)
+    bob = timed.asks("bob", 3, SHORT, client="bob")
+    timed.go_on(1.0, bob)
+    question = constrained(bob)
+    with timed.sessions.preparing(bob, question, timed.now):
+        refused = timed.asks("another", 3, SHORT, client="bob")
+        timed.sessions.receive(bob, question, timed.now)
+    assert refused.failed is not None
+    assert not bob.ended
+    timed.go_on(1.0)
+    assert timed.asks("a third", 3, SHORT, client="bob").failed is None
+    assert bob.ended

@@ -2,14 +2,12 @@
 
 from dataclasses import asdict, dataclass
 
-from common.counted import counted
+from common.counted import counted, format_bytes
 from common.rpc.channel import MAX_FROM_CLIENT_BYTES, METADATA_BYTES, UNREAD_BYTES
 from common.sampling.constraint_program import MEMORY_BYTES
 from common.sampling.grammar import MOST_KEPT
 from server.constraint_compiler import AT_ONCE
 from server.security.call_pools import LIMITS, CallKind
-
-_GB = 1e9
 
 CONNECTION_BYTES = 64 * 1024
 """Of one connection, TLS and its buffers included."""
@@ -48,11 +46,11 @@ class TargetMemory:
     own_drafts_bytes: int
 
     def __str__(self) -> str:
-        fewer = f"; {self.unused_tokens} tokens that were asked for are left out, for these sessions can use no more"
+        fewer = f"; {self.unused_tokens:,} tokens that were asked for are left out, for these sessions can use no more"
+        drafts = f"{format_bytes(self.own_drafts_bytes)} of its drafts' weights, " if self.own_drafts_bytes else ""
         return (
-            f"{self.cache_bytes / _GB:.2g} GB of K/V for {self.cache_tokens} tokens, "
-            f"{self.weights_bytes / _GB:.2g} GB of weights, "
-            f"{self.own_drafts_bytes / _GB:.2g} GB of its drafts' weights, "
+            f"{format_bytes(self.cache_bytes)} of K/V for {self.cache_tokens:,} tokens, "
+            f"{format_bytes(self.weights_bytes)} of weights, {drafts}"
             f"{counted(self.running, 'answer')} at a time"
             f"{fewer if self.unused_tokens else ''}"
         )
@@ -90,7 +88,7 @@ class Ceiling:
 
     def __str__(self) -> str:
         targets = "; ".join(f"{target.model}: {target}" for target in self.targets)
-        strangers = f"{self.strangers_bytes / _GB:.2g} GB for clients without one"
-        each, some = f"{CONSTRAINT_BYTES / _GB:.2g} GB for each constraint", f"{self.constraints} of them"
+        strangers = f"{format_bytes(self.strangers_bytes)} for clients without one"
+        each, some = f"{format_bytes(CONSTRAINT_BYTES)} for each constraint", f"{self.constraints} of them"
         sessions = counted(self.sessions, "session")
         return f"{targets}; at most {sessions}, and {strangers}; {each}, {some} without a session"

@@ -51,7 +51,7 @@ class BlockNetwork(TandemNetwork):
         draft, level = self._draft, self.level(segment)
         positions = draft.block_positions(level.positions[:, wanted])
         # They see what the anchor sees, the anchor included, and not each other.
-        slots = torch.tensor(path_slots(segment, int(segment.wanted[wanted])), device=self._like.device)
+        slots = torch.from_numpy(path_slots(segment, int(segment.wanted[wanted]))).to(self._like.device)
         seen = self._layers[-1].read(slots)
         behind = self._trunk.last(draft.masked(level.inputs[:, wanted]), positions[:, 1:], full_attention, seen)
         block = draft.among(torch.cat([level.outputs[:, wanted : wanted + 1], behind], dim=1), positions)

@@ -24,6 +24,7 @@ from common.draft_models.layers import Attention
 from common.drafters.drafter import NOTHING
 from common.drafters.packed_layer import PackedLayer
 from common.drafters.state_values import state_values
+from common.integers import Integers
 from common.models.key_values import zeros_on_demand
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
@@ -99,7 +100,7 @@ class FeatureNetwork:
         self._tokens_S = torch.zeros(self.capacity, dtype=torch.long, device=like.device)
 
     @torch.inference_mode()
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         before = self._newest
         for state in states:
             if state.kind == self._state_kind:
@@ -142,7 +143,7 @@ class FeatureNetwork:
         logits: torch.Tensor = self._head(out.index_select(0, plan.wanted_rows))
         return logits
 
-    def _take(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:
+    def _take(self, start: int, values: torch.Tensor, past_slots: Integers) -> None:
         """Hidden states of positions from `start`, and with them the K/V of the rows behind those positions."""
         end = start + len(values)
         self._known_CE[start:end] = values

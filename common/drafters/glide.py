@@ -16,6 +16,7 @@ from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues
 from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
+from common.integers import Integers
 from common.models.decoder import CausalLm
 from common.models.segment import Segment
 from common.protocol.draft_state import LAST
@@ -51,7 +52,7 @@ class GlideNetwork:
         self._own = [PackedLayer(shape, self.capacity, tail.config.vocab_size, self._like) for _ in draft.layers]
 
     @torch.inference_mode()
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         shape = self._draft.config.layer
         for state in states:
             if state.kind == LAST:

@@ -8,6 +8,7 @@ import torch
 
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_causal_lm_for
 from common.drafters.tree_drafter import tree_factory
+from common.integers import Integers
 from common.models.packed import PackedModel
 from common.models.segment import Segment
 from common.protocol.messages import State, StateRequest
@@ -43,7 +44,7 @@ class IndependentNetwork:
             segment = replace(segment, tokens=np.minimum(tokens, last))
         return self._model.forward([segment]).logits[:, : self._vocab_size]
 
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         return len(past_slots)
 
     def forget(self, keep: int) -> None:

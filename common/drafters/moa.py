@@ -18,6 +18,7 @@ from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ReceivedKeyValues, TailKeyValues
 from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
+from common.integers import Integers
 from common.models.attention import PassContext, run_layers, take_over
 from common.models.decoder import CausalLm
 from common.models.plan import PassPlan
@@ -69,7 +70,7 @@ class MoaNetwork:
             take_over(tail)
             self._tail_values = TailKeyValues(tail, self.capacity, context)
 
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         for state in states:
             if state.kind == LSA:
                 self._received.add(state.start, state_values(state, self._like, self._draft.config.sent_width))

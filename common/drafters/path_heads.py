@@ -23,6 +23,7 @@ from common.drafters.drafter import NOTHING
 from common.drafters.load import SPARE_SLOTS, DrafterConfig, DrafterFactory, drafting_head, load_tail_for
 from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
+from common.integers import Integers
 from common.models.key_values import zeros_on_demand
 from common.models.segment import Segment
 from common.protocol.draft_state import HIDDEN
@@ -73,7 +74,7 @@ class PathHeadsNetwork:
             self._keys_KCD, self._values_KCD = (zeros_on_demand(shape, like.dtype, like.device) for _ in range(2))
 
     @torch.inference_mode()
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         came = [state for state in states if state.kind == HIDDEN]
         for state in came:
             self._take(state.start, state_values(state, self._hidden_CE, self._draft.config.hidden))

@@ -3,13 +3,13 @@
 What may live here: storing, replacing and dropping it. It may not know frames, encodings, trees or drafting.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from common.draft_models.layers import Attention, full_attention
 from common.drafters.drafter import NOTHING
+from common.integers import Integers
 from common.models.attention import pool_for
 from common.models.decoder import CausalLm
 from common.models.key_values import zeros_on_demand
@@ -75,7 +75,7 @@ class TailKeyValues:
         """X: numbers of a layer's keys."""
         self._arrived = ArrivedPositions(context, aside=capacity, device=tail.device)
 
-    def add(self, start: int, values: torch.Tensor, past_slots: Sequence[int]) -> None:
+    def add(self, start: int, values: torch.Tensor, past_slots: Integers) -> None:
         """`values [S, N, 2, X]` of committed positions from `start`, which lie in `past_slots`."""
         slots = self._arrived.add(start, len(values), past_slots)
         for layer, keys_KSD in enumerate(self.pool.keys_KSD):
@@ -100,7 +100,7 @@ class ArrivedPositions:
         self.newest = NOTHING
         """The last such position, NOTHING for none."""
 
-    def add(self, start: int, count: int, past_slots: Sequence[int]) -> torch.Tensor:
+    def add(self, start: int, count: int, past_slots: Integers) -> torch.Tensor:
         """The slots of `count` committed positions from `start`, which have arrived."""
         slots = torch.tensor(past_slots[start : start + count], dtype=torch.long, device=self._arrived_C.device)
         self._arrived_C[start : start + len(slots)] = True

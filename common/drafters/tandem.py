@@ -17,6 +17,7 @@ from common.drafters.packed_layer import PackedLayer
 from common.drafters.received import ArrivedPositions
 from common.drafters.state_values import state_values
 from common.drafters.tree_drafter import tree_factory
+from common.integers import Integers
 from common.models.decoder import CausalLm
 from common.models.segment import Segment
 from common.protocol.draft_state import FUSED
@@ -65,7 +66,7 @@ class TandemNetwork:
         ]
 
     @torch.inference_mode()
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         for state in states:
             if state.kind == FUSED:
                 values = state_values(state, self._like, self._trunk.config.state_width)

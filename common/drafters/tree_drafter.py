@@ -16,7 +16,9 @@ from common.drafters.best_first import Expansion
 from common.drafters.constrained import with_forced
 from common.drafters.load import DrafterConfig, DrafterFactory
 from common.drafters.ranking import Rank, Ranking, Rankings, ranking_for
+from common.integers import Integers
 from common.models.segment import Segment
+from common.models.slot_sequence import SlotSequence
 from common.models.slots import SlotPool
 from common.protocol.messages import State, StateRequest
 from common.protocol.prefix import common_prefix
@@ -39,7 +41,7 @@ class DraftNetwork(Protocol):
         """Writes the new tokens' K/V, and returns the logits `[wanted, columns]` of the next tokens."""
         ...
 
-    def absorb(self, states: Sequence[State], past_slots: Sequence[int]) -> int:
+    def absorb(self, states: Sequence[State], past_slots: Integers) -> int:
         """Takes draft state of committed positions, whose K/V lie in `past_slots`.
 
         Returns the first committed position whose computation it changes; `len(past_slots)` for none. If
@@ -86,8 +88,8 @@ class TreeDrafter:
         self._network = network
         self.expansion = expansion
         self._slots = SlotPool(network.capacity)
-        self._past: list[int] = []
-        self._past_slots: list[int] = []
+        self._past: tuple[int, ...] = ()
+        self._past_slots = SlotSequence()
         self._computed_past = 0  # leading positions of the past whose K/V are as good as they can be
         self._branches: dict[int, _Branch] = {}  # parents first
         self._root_offer: Any = None  # the ranking's; None where it is to be computed
@@ -118,7 +120,7 @@ class TreeDrafter:
         self._follow(view)
         self._prune({node.id for node in view.nodes})
         if states:
-            self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots))
+            self._computed_past = min(self._computed_past, self._network.absorb(states, self._past_slots.slots))
         return self._rankings.current
 
     @property
@@ -140,7 +142,7 @@ class TreeDrafter:
         """Re-roots along the sequence, or goes back to where it begins to differ. The ranking learns from the target's
         own tokens alone."""
         tokens = view.tokens
-        if tuple(self._past) != tokens[: len(self._past)]:
+        if self._past != tokens[: len(self._past)]:
             self._go_back(common_prefix(self._past, tokens))
         for position, token in enumerate(tokens[len(self._past) :], len(self._past)):
             if position < view.verified_length:
@@ -149,14 +151,14 @@ class TreeDrafter:
             if child is None:
                 break
             self._take_over(child)
-        missing = tokens[len(self._past) :]
+        self._past = tokens
+        missing = len(tokens) - len(self._past_slots)
         if missing:
             self._prune(set())
-            self._past += missing
-            self._past_slots += self._slots.take(len(missing))
+            self._past_slots.append(self._slots.take(missing))
             self._root_offer = None
         if self._root_offer is None:
-            self._computed_past = min(self._computed_past, len(self._past) - 1)
+            self._computed_past = min(self._computed_past, len(tokens) - 1)
 
     def _learn(self, token: int) -> None:
         """Teaches the ranking that the target committed `token` after the root."""
@@ -166,16 +168,16 @@ class TreeDrafter:
     def _go_back(self, keep: int) -> None:
         self._prune(set())
         self._network.forget(keep)
-        self._slots.give(self._past_slots[keep:])
-        del self._past[keep:], self._past_slots[keep:]
+        self._slots.give(self._past_slots.slots[keep:])
+        self._past_slots.cut(keep)
+        self._past = self._past[:keep]
         self._computed_past = min(self._computed_past, keep)
         self._root_offer = None
 
     def _take_over(self, child: int) -> None:
         root = self._branches.pop(child)
-        self._computed_past += self._computed_past == len(self._past)
-        self._past.append(root.token)
-        self._past_slots.append(root.slot)
+        self._computed_past += self._computed_past == len(self._past_slots)
+        self._past_slots.append([root.slot])
         self._root_offer = root.offer
         for id_, branch in list(self._branches.items()):
             if branch.parent == child:
@@ -194,9 +196,9 @@ class TreeDrafter:
             self._forward(
                 Segment(
                     tokens=self._past[start:end],
-                    slots=self._past_slots[start:end],
+                    slots=self._past_slots.slots[start:end],
                     parents=range(-1, _CHUNK - 1),
-                    past_slots=self._past_slots[:start],
+                    past_slots=self._past_slots.slots[:start],
                 )
             )
             self._computed_past = end
@@ -214,13 +216,13 @@ class TreeDrafter:
         logits = self._forward(
             Segment(
                 tokens=[*self._past[start:], *(node.token for node in nodes)],
-                slots=[*(branch.slot for branch in held.values()), *self._past_slots[start:], *slots],
+                slots=[*(branch.slot for branch in held.values()), *self._past_slots.slots[start:].tolist(), *slots],
                 parents=[
                     *(index.get(branch.parent, -1) for branch in held.values()),
                     *range(-1, root),
                     *(index.get(node.parent, root) for node in nodes),
                 ],
-                past_slots=self._past_slots[:start],
+                past_slots=self._past_slots.slots[:start],
                 wanted=range(max(0, root), pending + len(nodes)),
             ),
             [*([0] if pending else []), *(node.id for node in nodes)],

@@ -6,7 +6,9 @@ Plain data and its consistency checks. It may not know torch, models, or who mad
 from dataclasses import dataclass
 from typing import Protocol
 
-from common.integers import Integers
+import numpy as np
+
+from common.integers import IntArray, Integers
 
 
 class PassInput(Protocol):
@@ -64,11 +66,11 @@ class Segment:
             raise ValueError(f"{len(self.tokens)} new tokens but only {len(self.slots)} slots for branches")
 
 
-def path_slots(segment: Segment, token: int) -> list[int]:
+def path_slots(segment: Segment, token: int) -> IntArray:
     """The slots of all that a new token sees, itself last: the past, its ancestors and its own. `token`: its index."""
     branch = len(segment.slots) - len(segment.tokens) + token
     path = []
     while branch >= 0:
         path.append(int(segment.slots[branch]))
         branch = int(segment.parents[branch])
-    return [*segment.past_slots, *reversed(path)]
+    return np.concatenate([np.asarray(segment.past_slots, dtype=np.int64), path[::-1]])

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 import numpy as np
 
 from common.integers import Integers
+from common.models.slot_sequence import SlotSequence
 from server.passes.prefix_tree import PrefixNode, PrefixTree
 
 _LONG_RANGE = 128
@@ -31,18 +32,17 @@ class HeldSequence:
         self._pool = cache.pool
         self._cache = cache
         self._cached = cache.root(owner)  # the end of its path in the cache
-        self._slots = np.empty(0, dtype=np.int64)
-        self._length = 0
+        self._slots = SlotSequence()
         self.cuts = 0  # how often slots were given back, which may hold another's K/V since
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._slots)
 
     @property
     def slots(self) -> np.ndarray:
         """The slots in position order. What was returned stays as it is until the next `keep` or `adopt` after a
         `cut`, or an `adopt` of positions that are held."""
-        return self._slots[: self._length]
+        return self._slots.slots
 
     @property
     def shared(self) -> int:
@@ -53,7 +53,7 @@ class HeldSequence:
         """For each of these positions a number with which its slot stands for one K/V for ever, int64; `NO_STAMP` where
         the slot is the sequence's own."""
         stamps = np.full(end - start, NO_STAMP, dtype=np.int64)
-        shared = self._slots[start : max(start, min(end, self.shared))]
+        shared = self.slots[start : max(start, min(end, self.shared))]
         stamps[: len(shared)] = self._cache.evictions(shared)
         return stamps
 
@@ -73,7 +73,7 @@ class HeldSequence:
     @property
     def frees_slots(self) -> bool:
         """Whether slots become available where it gives back all that it holds."""
-        return self._length > self.shared or self._cached.users == 1
+        return len(self) > self.shared or self._cached.users == 1
 
     @property
     def is_followed(self) -> bool:
@@ -85,7 +85,7 @@ class HeldSequence:
         range to go on in, some cached prefixes that nobody uses are evicted. No pass may be running.
 
         Raises OutOfSlots."""
-        last = int(self._slots[self._length - 1]) if self._length else None
+        last = int(self.slots[-1]) if len(self) else None
         length = max(count, min(_LONG_RANGE, self._pool.capacity // _RANGES))
         for _ in range(_MOST_EVICTED):
             if not self._cache.evictable or self._pool.has_range(last, count, length):
@@ -95,13 +95,7 @@ class HeldSequence:
 
     def keep(self, slots: Integers) -> None:
         """Takes over slots that a pass filled with the next tokens of the sequence."""
-        end = self._length + len(slots)
-        if end > len(self._slots):
-            grown = np.empty(max(64, 2 * end), dtype=np.int64)
-            grown[: self._length] = self.slots
-            self._slots = grown
-        self._slots[self._length : end] = slots
-        self._length = end
+        self._slots.append(slots)
 
     def is_cached(self, token: int) -> bool:
         """Whether the cache holds more of the sequence, if `token` is the first that is not shared."""
@@ -112,31 +106,31 @@ class HeldSequence:
         the whole sequence. Of positions that are held already, its own slots are given back. No pass may be running."""
         start = self.shared
         self._cached, slots = self._cache.follow(self._cached, tokens, length)
-        held = min(self._length, self.shared) - start
+        held = min(len(self), self.shared) - start
         if held:
-            self._pool.give(self._slots[start : start + held])
-            self._slots[start : start + held] = slots[:held]
+            own = self.slots[start : start + held]
+            self._pool.give(own)
+            own[:] = slots[:held]
             self.cuts += 1
         self.keep(slots[held:])
 
     def publish(self, tokens: Sequence[int]) -> None:
         """Gives all its own slots to the cache; `tokens` are those of the whole sequence. No pass may be running."""
-        self.adopt(tokens, self._length)
+        self.adopt(tokens, len(self))
         start = self.shared
-        if start < self._length:
-            own = self._slots[start : self._length].tolist()
-            self._cached = self._cache.add(self._cached, tokens[start : self._length], own)
+        if start < len(self):
+            self._cached = self._cache.add(self._cached, tokens[start : len(self)], self.slots[start:].tolist())
 
     def cut(self, length: int) -> None:
         """Gives back the slots of all positions from `length` on. Raises ValueError where fewer are held."""
-        if length > self._length:
-            raise ValueError(f"{length} positions should be held, but only {self._length} are")
-        if length == self._length:
+        if length > len(self):
+            raise ValueError(f"{length} positions should be held, but only {len(self)} are")
+        if length == len(self):
             return
-        self._pool.give(self._slots[max(length, self.shared) : self._length])
+        self._pool.give(self.slots[max(length, self.shared) :])
         if length < self.shared:
             self._cached = self._cache.leave(self._cached, length)
-        self._length = length
+        self._slots.cut(length)
         self.cuts += 1
 
 

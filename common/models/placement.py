@@ -28,7 +28,7 @@ def parse_device(device: str | torch.device) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise CheckpointError(f"the device '{device}' is unknown; use cpu, cuda, mps or auto") from error
+        raise CheckpointError(f"the device '{device}' is unknown; use cpu, cuda or mps") from error
     if chosen.type not in ("cpu", "cuda", "mps"):
         raise CheckpointError(f"passes do not run on the device '{device}'; use cpu, cuda or mps")
     here = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]

@@ -77,6 +77,9 @@ class Kept:
         partial = self.out / f"{KEPT}.partial"
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         partial.replace(self.out / KEPT)
+        self.summarise(parts)
+
+    def summarise(self, parts: Sequence[Part]) -> None:
         (self.out / SUMMARY).write_text(summary(parts, self), encoding="utf-8")
 
 
@@ -105,6 +108,7 @@ def run_parts(parts: Sequence[Part], out: Path, call_seconds: float, *, rehearse
         raise MisuseError("the working tree has uncommitted changes, which no commit could name: commit them first")
     kept = Kept.open(out, source, rehearsed=rehearsed)
     (out / LOGS).mkdir(exist_ok=True)
+    kept.summarise(parts)
     deadline = time.monotonic() + call_seconds
 
     def put(part: Part, outcome: Outcome) -> None:

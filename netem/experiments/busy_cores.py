@@ -26,6 +26,7 @@ async def is_quiet(patience_s: float = _PATIENCE_S) -> bool:
 async def busy_cores() -> float:
     """The cores that were in use over some seconds; without Linux's own counters, the load average of a minute."""
     if not _PROC_STAT.exists():
+        await asyncio.sleep(_SAMPLE_S)
         return os.getloadavg()[0]
     busy, every = _ticks()
     await asyncio.sleep(_SAMPLE_S)

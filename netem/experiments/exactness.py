@@ -7,12 +7,14 @@ rounding error: float32 sums in another order may then choose either.
 import asyncio
 import gzip
 import json
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO, Any
 
 from client.answering import AnswerOptions
 from client.assembly import Client, client_for
@@ -67,18 +69,24 @@ def read_prompts(folder: Path, count: int) -> list[str]:
     """`count` texts, alternately Spec-Bench's first turns and HumanEval's prompts, as long as these last.
 
     Spec-Bench is in order of its categories: its turns are equally far apart, and reach to the end.
-    folder: the one that holds eval/. Raises MisuseError where a file is missing.
+    folder: the one that holds eval/. Raises MisuseError where a file is missing or broken.
     """
-    try:
-        bench = (folder / "eval" / "spec_bench_question.jsonl").read_text(encoding="utf-8").splitlines()
-        with gzip.open(folder / "eval" / "HumanEval.jsonl.gz", "rt", encoding="utf-8") as stream:
-            code = [json.loads(line)["prompt"] for line in stream]
-    except OSError as error:
-        raise MisuseError(f"{error.filename} cannot be read; --data names the folder that holds eval/") from error
+    bench = _read_lines(folder / "eval" / "spec_bench_question.jsonl", Path.open, lambda row: row["turns"][0])
+    code = _read_lines(folder / "eval" / "HumanEval.jsonl.gz", gzip.open, lambda row: row["prompt"])
     wanted = min(len(bench), max(count - count // 2, count - len(code)))
-    turns = [json.loads(bench[index * len(bench) // wanted])["turns"][0] for index in range(wanted)]
+    turns = [bench[index * len(bench) // wanted] for index in range(wanted)]
     pairs = zip_longest(turns, code)
     return [text for pair in pairs for text in pair if text is not None][:count]
+
+
+def _read_lines(file: Path, open_: Callable[..., IO[str]], prompt_of: Callable[[Any], str]) -> list[str]:
+    try:
+        with open_(file, "rt", encoding="utf-8") as lines:
+            return [prompt_of(json.loads(line)) for line in lines]
+    except OSError as error:
+        raise MisuseError(f"{file} cannot be read; --data names the folder that holds eval/") from error
+    except (EOFError, ValueError, LookupError, TypeError, zlib.error) as error:
+        raise MisuseError(f"{file} is broken; fetch it again") from error
 
 
 def _references(target: Path, texts: list[str], client: Client, advance: Advance) -> list[Reference]:

@@ -17,6 +17,7 @@ from client.answer import Answer
 from client.answering import AnswerOptions
 from client.drafting.policies import CLOUD, LOCKSTEP, STREAM, Policy
 from common.models.segment import Segment
+from common.protocol.errors import MisuseError
 from common.protocol.scheduled_tokens import ScheduledTokens
 from netem.experiments.dealt_prompts import (
     DealtPrompt,
@@ -26,6 +27,7 @@ from netem.experiments.dealt_prompts import (
     number_prompts,
 )
 from netem.experiments.experiment import Request
+from netem.experiments.one_device.compared_drafts import find_model_paths
 from netem.experiments.sizes.checkpoints import write_checkpoint
 from netem.experiments.sizes.targets import QWEN_600M_TARGET, SizedTarget
 from netem.experiments.speed.runs import fault_of
@@ -142,9 +144,14 @@ class TimedTarget(Target):
 
 @contextmanager
 def demo_server(request: Request, dtype: str, batch_invariant: bool, prompts: int) -> Iterator[TestedServer]:
-    """The shipped target with its draft models, and about so many held-out prompts."""
+    """The shipped target with its draft models, and about so many held-out prompts. Raises MisuseError where there
+    are fewer than systems."""
     testbed = open_testbed(request, -(-prompts // 6), dtype, batch_invariant)
-    yield TestedServer(testbed.server, testbed.loaded_drafts, number_categories(testbed.prompts), DEMO_SYSTEMS)
+    numbered = number_categories(testbed.prompts)
+    if len(numbered) < len(DEMO_SYSTEMS):
+        file = find_model_paths(request).prompts
+        raise MisuseError(f"{len(DEMO_SYSTEMS)} systems share {len(numbered)} held-out prompts; add more to {file}")
+    yield TestedServer(testbed.server, testbed.loaded_drafts, numbered, DEMO_SYSTEMS)
 
 
 @contextmanager

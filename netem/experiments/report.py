@@ -39,6 +39,8 @@ def write_report(experiment: Experiment, report: Report, provenance: dict[str, A
         },
         indent=1,
     )
+    for name in (TABLE, PLOT):  # lest those of another run stay beside these results
+        (out / name).unlink(missing_ok=True)
     (out / RESULTS).write_text(written + "\n", encoding="utf-8")
     (out / TABLE).write_text(write_table(report, provenance), encoding="utf-8")
     kept = json.loads(written)

@@ -51,7 +51,7 @@ def single_device(figure: Figure, results: Mapping[str, Any]) -> Headline:
     right.set_xlim(left=0)
     left.set_xlabel("accept length, tokens per pass")
     right.set_xlabel("speed-up at stated costs")
-    key(left, "mean of all prompts, 95% interval", marker="o", color=INK, markersize=10)
+    key(left, "mean of all categories, 95% interval", marker="o", color=INK, markersize=10)
     key(left, "each category", marker="|", color=MUTED, markersize=6, markeredgewidth=2)
     key(left, "plain decoding", linestyle=(0, (4, 3)), color=MUTED, linewidth=1.8)
     legend_below(figure, left, 3)

@@ -74,7 +74,7 @@ def beside_others(figure: Figure, results: Mapping[str, Any]) -> Headline:
         for axes, link in zip(all_panels[place * len(links) :], links, strict=False):
             system_bars(axes, speeds[link], most)
             axes.set_title(f"{link}, {title}")
-    figure.supxlabel("tokens per second, medians", fontsize=12)
+    figure.supxlabel("tokens per second: medians above, of all answers together below", fontsize=12)
     fastest = {link: system_look(max(of, key=lambda name: of[name])).label for link, of in own.items()}
     at_costs = {link: system_look(max(of, key=lambda name: of[name])).label for link, of in stated.items()}
     message = (

@@ -87,6 +87,11 @@ def test_a_part_that_does_not_fit_into_the_call_is_not_begun(tmp_path: Path) -> 
     assert noted(tmp_path) == ["short"]
 
 
+def test_a_call_too_short_for_any_part_says_what_is_left(tmp_path: Path) -> None:
+    assert not run([part("long", noting(tmp_path, "long"), minutes=5)], tmp_path, 1).states
+    assert "| long | open | 0 | 300 | not run yet |" in (tmp_path / "out" / SUMMARY).read_text()
+
+
 def test_a_part_that_takes_much_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
     child = f"import subprocess; print(subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(60)']).pid"
     parts = [part("stuck", f"{child}, flush=True); time.sleep(60)", minutes=0.02)]

@@ -7,10 +7,9 @@ are compared, or whether an answer fits its schema.
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing import get_context
 
 from client.answer import Answer
 from client.answering import AnswerOptions
@@ -23,6 +22,7 @@ from common.stated_costs import STATED
 from netem.experiments.conformance.asked import make_question
 from netem.experiments.conformance.schemas import Schema, make_schema
 from netem.experiments.experiment import Advance, Request
+from netem.experiments.process_pool import process_pool
 from netem.experiments.speed.runs import CODE, Asker, drawn
 from netem.experiments.speed.systems import System
 from netem.experiments.speed.testbed import Testbed, open_testbed
@@ -126,12 +126,13 @@ async def run_all(
     request: Request, systems: Sequence[SystemOnLink], load: Load, advance: Advance
 ) -> Mapping[str, SystemRun]:
     """By name, two at a time in processes of their own, as a pass computes with half of the cores."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with process_pool(2) as pool:
         names = {asyncio.wrap_future(pool.submit(run_system, request, each, load)): each.name for each in systems}
         waiting = set(names)
         while waiting:
             done, waiting = await asyncio.wait(waiting, return_when=FIRST_COMPLETED)
             for each in done:
+                each.result()  # raises
                 advance(names[each], 1 - len(waiting) / len(names))
         return {name: each.result() for each, name in names.items()}
 

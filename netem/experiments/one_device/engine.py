@@ -24,6 +24,7 @@ from transformers import (
 
 from common.models.graphs_of_model import graphs_of
 from common.models.packed import PackedModel
+from common.models.placement import parse_device
 from common.models.segment import Segment
 from common.protocol.errors import MisuseError
 from netem.experiments.experiment import Advance, Report, Request
@@ -137,7 +138,7 @@ class _Engine:
         self._layers = config.num_hidden_layers
         self._kv_heads = config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._device, self._dtype = torch.device(request.device), half_on_gpu(request.device)
+        self._device, self._dtype = parse_device(request.device), half_on_gpu(request.device)
         self._clock = compute_clock(self._device)
         self._plain, ours = (self._new_model(config) for _ in range(2))
         # As a server does, before passes take the model over.

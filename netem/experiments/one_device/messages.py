@@ -143,8 +143,9 @@ def make_report(measured: Sequence[MessageSizes], sizes: dict[str, int], max_new
         remarks=(
             "Draft state comes down once for every token of the prompt and every committed token, but for those at the "
             "end of an answer; it is told for each token that gets it, all else for each committed one. 'lsa' is the "
-            "mixed keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'hidden' the "
-            "last hidden state, 'fused' those of three layers as one vector.",
+            "mixed keys and values of all layers, 'kv' those of the layers that the draft runs itself, 'last' those of "
+            "the last layer, 'hidden' the last hidden state, 'fused' those of several layers as one vector (three for "
+            "eagle3, two for the others).",
             f"Measured: {in_words(sizes)} prompts, at most {max_new_tokens} tokens each, streaming, gRPC on one "
             f"machine; "
             "serialised frames with gRPC's message prefix, so envelopes and compression are included. Tokens down, "

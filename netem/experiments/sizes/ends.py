@@ -24,6 +24,7 @@ from common.protocol.errors import MisuseError
 from common.protocol.messages import StateRequest
 from common.weight_only.files import quantise_directory
 from common.weight_only.modes import AS_IS
+from netem.experiments.process_pool import in_process
 from netem.experiments.references import verdict
 from netem.experiments.sizes.checkpoints import end_tokens, write_checkpoint
 from netem.experiments.sizes.client import (
@@ -37,7 +38,7 @@ from netem.experiments.sizes.client import (
     pass_seconds,
 )
 from netem.experiments.sizes.draft_models import SizedDraft
-from netem.experiments.sizes.process import Resident, device_used, in_process, resident
+from netem.experiments.sizes.process import Resident, device_used, resident
 from netem.experiments.sizes.reference import ReferenceRun, answer_by_generate
 from netem.experiments.sizes.rows import CONTEXT, STORED
 from netem.experiments.sizes.targets import SizedTarget

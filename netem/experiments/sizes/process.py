@@ -1,19 +1,10 @@
-"""Runs a function in a process of its own, and reads the memory of processes and GPUs. Linux says what is needed of
-processes."""
+"""Reads the memory of processes and GPUs. Linux says what is needed of processes."""
 
-import asyncio
 import os
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 import torch
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 _KIB = 1024
 
@@ -41,12 +32,3 @@ def device_used(device: str) -> int:
     """Bytes of a GPU's memory that all processes hold, this one included."""
     free, total = torch.cuda.mem_get_info(torch.device(device))
     return total - free
-
-
-async def in_process(
-    function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
-) -> Result:
-    """What a function of a module returns or raises, called in a new process, which ends with the call."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, lambda: pool.submit(function, *arguments, **named).result())

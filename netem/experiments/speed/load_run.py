@@ -53,7 +53,7 @@ class LoadRun(Run):
 
     @property
     def tokens_per_client_second(self) -> float:
-        """The speed of one client's answers, as a mean over clients."""
+        """The speed of one client's answers: the tokens of all answers over the sum of their seconds."""
         return per(self.tokens, sum(self.latencies))
 
     @property

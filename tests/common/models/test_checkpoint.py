@@ -199,7 +199,7 @@ def test_an_unknown_dtype(dtype: str | torch.dtype, copy: Path) -> None:
 
 
 def test_an_unknown_device(copy: Path) -> None:
-    with pytest.raises(CheckpointError, match="the device 'gpu' is unknown; use cpu, cuda, mps or auto"):
+    with pytest.raises(CheckpointError, match="the device 'gpu' is unknown; use cpu, cuda or mps"):
         load_causal_lm(copy, device="gpu")
 
 

@@ -30,6 +30,20 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return cores
 
 
+def test_without_linuxs_counters_the_load_is_read_as_seldom(tmp_path, monkeypatch):
+    asked = []
+
+    def load_average() -> tuple[float, float, float]:
+        asked.append(1)
+        assert len(asked) < 100
+        return 1.0, 1.0, 1.0
+
+    monkeypatch.setattr(busy_cores, "_PROC_STAT", tmp_path / "none")
+    monkeypatch.setattr("os.getloadavg", load_average)
+    assert run_virtually(is_quiet(PATIENCE_S)) is False
+    assert len(asked) == PATIENCE_S / 5
+
+
 @pytest.mark.parametrize(("cores", "expected"), [([0.1], True), ([1.5], False), ([1.5] * 6 + [0.0], True)])
 def test_a_machine_is_quiet_once_others_leave_it_in_peace(load, cores, expected):
     load[:] = cores

@@ -54,6 +54,24 @@ def test_missing_prompts_are_named(tmp_path):
         read_prompts(tmp_path, 4)
 
 
+@pytest.mark.parametrize(
+    ("bench", "code", "named"),
+    [
+        (b"no json", gzip.compress(b'{"prompt": "code"}'), "spec_bench_question.jsonl is broken"),
+        (b'{"turns": []}', gzip.compress(b'{"prompt": "code"}'), "spec_bench_question.jsonl is broken"),
+        (b'{"turns": ["bench"]}', gzip.compress(b'{"prompt": "code"}')[:-12], r"HumanEval.jsonl.gz is broken"),
+        (b'{"turns": ["bench"]}', gzip.compress(b'{"text": "code"}'), r"HumanEval.jsonl.gz is broken"),
+        (b'{"turns": ["bench"]}', b"no gzip", r"HumanEval.jsonl.gz cannot be read; --data names"),
+    ],
+)
+def test_broken_prompts_are_named(tmp_path, bench, code, named):
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "spec_bench_question.jsonl").write_bytes(bench)
+    (tmp_path / "eval" / "HumanEval.jsonl.gz").write_bytes(code)
+    with pytest.raises(MisuseError, match=named):
+        read_prompts(tmp_path, 4)
+
+
 def test_only_differences_are_faults():
     counted = Counter(identical=3, tokens=8, passes=4)
     tally = {

@@ -7,7 +7,8 @@ import pytest
 from common.drafters.lookup import LookupDrafter
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS, MODES
-from netem.experiments.sizes import measure, process
+from netem.experiments import process_pool
+from netem.experiments.sizes import measure
 from netem.experiments.sizes.client import ClientReading, _level_seconds
 from netem.experiments.sizes.draft_models import DRAFTS
 from netem.experiments.sizes.ends import ClientRun, Ends, both_ends, client_alone, made, variants
@@ -22,7 +23,7 @@ MOA_1 = next(draft for draft in DRAFTS if draft.kind == "moa" and draft.layers)
 @pytest.fixture
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each function still has a process of its own, which need not import everything anew."""
-    monkeypatch.setattr(process, "get_context", lambda _: FORKS)
+    monkeypatch.setattr(process_pool, "get_context", lambda _: FORKS)
 
 
 def ends(memory: int, server: Resident | None) -> Ends:

@@ -3,15 +3,16 @@ import os
 
 import pytest
 
-from netem.experiments.sizes import process
-from netem.experiments.sizes.process import Resident, in_process, resident
+from netem.experiments import process_pool
+from netem.experiments.process_pool import in_process
+from netem.experiments.sizes.process import Resident, resident
 from tests.programs import FORKS
 
 
 @pytest.fixture
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each function still has a process of its own, which need not import everything anew."""
-    monkeypatch.setattr(process, "get_context", lambda _: FORKS)
+    monkeypatch.setattr(process_pool, "get_context", lambda _: FORKS)
 
 
 def _hold(megabytes: int) -> tuple[int, int]:
@@ -20,20 +21,10 @@ def _hold(megabytes: int) -> tuple[int, int]:
     return os.getpid(), resident().now - before + 0 * len(held)
 
 
-def _fail() -> None:
-    raise ValueError("as it should")
-
-
-def test_a_function_runs_in_a_process_of_its_own_whose_memory_is_seen() -> None:
+def test_the_memory_of_a_process_of_its_own_is_seen() -> None:
     pid, grown = asyncio.run(in_process(_hold, 64))
     assert pid != os.getpid()
     assert 60_000_000 < grown < 80_000_000
-
-
-@pytest.mark.usefixtures("_forked")
-def test_what_it_raises_is_raised() -> None:
-    with pytest.raises(ValueError, match="as it should"):
-        asyncio.run(in_process(_fail))
 
 
 def _release(megabytes: int) -> tuple[Resident, Resident]:

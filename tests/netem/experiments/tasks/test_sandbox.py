@@ -134,9 +134,13 @@ def test_files_are_written_in_a_directory_that_is_gone_after(tmp_path: Path, mon
     assert [each.name for each in tmp_path.iterdir()] == ["outside"]
 
 
-def test_a_process_that_never_gets_ready_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SandboxError, match="its time was up"):
-        run(["pass"], SandboxLimits(seconds=0.0))
+def test_a_process_that_never_gets_ready_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asleep = tmp_path / "asleep.py"
+    asleep.write_text("import time\ntime.sleep(60)")
+    with monkeypatch.context() as patch:
+        patch.setattr(confined, "__file__", str(asleep))
+        with pytest.raises(SandboxError, match="its time was up"):
+            run(["pass"], SandboxLimits(seconds=0.1))
     with pytest.raises(SandboxError, match="before the program's turn: OverflowError"):
         run(["pass"], SandboxLimits(memory_bytes=2**80))
     monkeypatch.setattr(sys, "executable", "no-such-interpreter")

@@ -11,6 +11,7 @@ from pathlib import Path
 from client.cache.checksummed import read_checksummed, write_checksummed
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.models.tokenizer import PlainTokenizer, Tokenizer, plain_tokenizer
+from common.transformers_import import import_alone
 
 _FOLDER = "tokenizers"
 
@@ -21,6 +22,7 @@ def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokeniz
     kept = read_kept(file)
     if kept is not None:
         return kept
+    import_alone("common.models.checkpoint")
     from common.models.checkpoint import load_tokenizer
 
     full = load_tokenizer(bundle / TOKENIZER_FOLDER)

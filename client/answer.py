@@ -32,6 +32,11 @@ class Answer:
     note: str = ""  # what a person should know of an answer that is whole
     private: bool = False  # drafted on this machine alone, because the server must not see what it follows
 
+    def is_lossy(self, *, by_rule: bool) -> bool:
+        """Whether it may be another than the target's own. by_rule: whether its rule takes more than the target
+        would."""
+        return (by_rule and not self.private) or self.stats.unverified_tokens > 0
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerRecord:

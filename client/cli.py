@@ -187,6 +187,7 @@ def serve(
         from client.endpoint.answer_parsers.answer_format import find_syntax
         from client.endpoint.service import EndpointDefaults, find_offline_behaviour
         from client.link.offline import OfflineOptions
+        from client.text import given_text
         from common.address import parse_address
         from common.rpc.credentials import read_token, warn_of_readable
 
@@ -194,7 +195,9 @@ def serve(
         answer_flags = answers.AnswerFlags(temperature=temperature, rule=rule, idle=idle, policy=policy, seed=0)
         syntax = None if tool_parser is None else find_syntax(tool_parser)
         options, when_offline = answer_flags.options(pace_draft / 1000), find_offline_behaviour(offline)
-        defaults = EndpointDefaults(options, rule, when_offline, syntax, strict, offline_note)
+        defaults = EndpointDefaults(
+            options, rule, when_offline, syntax, strict, given_text("--offline-note", offline_note)
+        )
         warn_of_readable(api_key_file)
         key = read_token(api_key_file) if api_key_file else None
         origins = tuple(map(check_origin, allow_origin or ()))

@@ -111,7 +111,7 @@ def _outcome(client: Client, before: Sequence[int], given: Answer, options: Answ
         "private": given.private,
         "link": log.as_list(),
         "seed": options.seed,
-        "lossy": options.lossy or given.stats.unverified_tokens > 0,
+        "lossy": given.is_lossy(by_rule=options.lossy),
         "stats": given.stats.as_dict(),
     }
     stats: list[str] = []

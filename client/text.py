@@ -43,6 +43,14 @@ def valid_text(text: str) -> str:
     return text
 
 
+def given_text(name: str, text: str) -> str:
+    """The text of a command's argument. Raises MisuseError where it stands for bytes that were none."""
+    try:
+        return valid_text(text)
+    except UnicodeError as error:
+        raise MisuseError(f"{name} is not valid text; give it in UTF-8") from error
+
+
 def most_characters(tokenizer: "Tokenizer", context: int) -> int:
     """Of a text that a target of this context may hold. Takes a while for a large vocabulary."""
     return max(map(len, tokenizer.get_vocab())) * context

@@ -109,6 +109,8 @@ def check_tls(address: Address, tls: ClientTls, now: datetime) -> Finding:
             reply = _greet(secured)
     except ssl.SSLCertVerificationError as error:
         return distrusted(error.verify_code, error.verify_message, presented, address.host, tls, now)
+    except TimeoutError:
+        return _silent(address)
     except (ssl.SSLError, OSError) as error:
         return refused(error, tls)
     if not _is_settings(reply):

@@ -105,6 +105,8 @@ class AnswerOnConversation:
     def _emit_private(self, _: Sequence[int], run: Sequence[int]) -> None:
         """What the draft writes of a private prompt is all that there will be."""
         self._emitter.emit_unverified(run[self._emitter.unverified :])
+        if self._emitter.stopped:  # where the draft alone sees no stop string, as with special tokens in it
+            self._router.cancel()
 
     def _finish(self, answer: Answer) -> FinishedAnswer:
         if self._is_verified and self._is_cut(answer):
@@ -121,9 +123,10 @@ class AnswerOnConversation:
             self._emitter.append_note(self._offline_note)
         is_unfinished = answer.finish_reason == OFFLINE and not self._is_whole(answer, tokens)
         note = "; ".join(filter(None, (_CUT if is_unfinished else "", answer.note)))
+        keeps_unverified = self._emitter.unverified > 0 and not answer.private
         about: dict[str, Any] = {
             "private": answer.private,
-            "lossy": self._options.lossy or answer.stats.unverified_tokens > 0,
+            "lossy": answer.is_lossy(by_rule=self._options.lossy) or keeps_unverified,
             "seed": self._options.seed,
             "stats": answer.stats.as_dict(),
         }

@@ -41,6 +41,7 @@ class ConversationPool:
         self._free = asyncio.Semaphore(slots)
         self._idle: list[_PooledConversation] = []  # longest unused first
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         self.waiting = 0
         self.answering = 0
         self.answering_alone = 0  # of these, on conversations that are used once, as private ones are
@@ -49,6 +50,7 @@ class ConversationPool:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._is_closed = True
         for pooled in list(self._idle):
             await self._close(pooled)
         await asyncio.gather(*self._closing)
@@ -70,7 +72,7 @@ class ConversationPool:
             try:
                 yield pooled.conversation
             finally:
-                if only_once or not pooled.conversation.is_sound:
+                if only_once or self._is_closed or not pooled.conversation.is_sound:
                     await asyncio.shield(self._close(pooled))
                 else:
                     self._return(pooled)

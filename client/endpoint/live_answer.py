@@ -180,7 +180,7 @@ class LiveAnswer:
             "reason": answer.finish_reason,
             "unconfirmed": len(answer.provisional),
             "private": answer.private,
-            "lossy": (self._options.lossy and not answer.private) or answer.stats.unverified_tokens > 0,
+            "lossy": answer.is_lossy(by_rule=self._options.lossy),
             "seed": self._options.seed,
             "failure": answer.failure,
             "note": answer.note,

@@ -15,7 +15,7 @@ import anyio
 from client.conversation import Conversation
 from client.link.link_state import LinkState
 from client.link.reconnecting_stream import LinkListener, ignore_link_changes
-from client.link.shared_connection import SharedConnection
+from client.link.shared_connection import CountedConnection, SharedConnection
 from client.stats import per
 from common.clock import Clock
 from common.protocol.errors import OutriderError
@@ -26,7 +26,8 @@ from common.rpc.traffic import Traffic
 _PROBE_INTERVAL_S = 2.0
 _RETRY_INTERVAL_S = 0.5  # while probes fail
 _LEAST_TIMEOUT_S, _UNKNOWN_TIMEOUT_S = 1.0, 2.0
-_TIMEOUT_ROUND_TRIPS = 4.0  # of a probe, once the round trip is known
+_TIMEOUT_ROUND_TRIPS = 4.0  # of a check, once the round trip is known
+_LONGEST_DIAL_S = 20.0  # of a connection that takes longer than a probe waits for it
 _LONGEST_REFRESH_S = 2.5  # which keeps what /health says within three seconds of the truth, or says that it is not sure
 
 Probe = Callable[[], Awaitable[float]]
@@ -72,32 +73,52 @@ class HealthProbe:
         self._shared_connection = shared_connection
         self._clock = clock
         self._trips = ResponseTime()
-        self._is_broken = False
+        self._broken: CountedConnection | None = None  # the last that gave no sign of life
+        self._dialling: asyncio.Task[CountedConnection] | None = None
 
     async def __call__(self) -> float:
         """As `Probe`."""
-        timeout_s = max(
-            _LEAST_TIMEOUT_S,
-            _TIMEOUT_ROUND_TRIPS * self._trips.allowance(unknown=_UNKNOWN_TIMEOUT_S / _TIMEOUT_ROUND_TRIPS),
-        )
         current = self._shared_connection.current
         try:
-            async with asyncio.timeout(timeout_s):
-                if self._is_broken:
-                    current = await self._shared_connection.renew(current)
-                    await current.connection.check()  # which has set up the connection
-                began = self._clock()
-                await current.connection.check()
+            if current is self._broken:
+                async with asyncio.timeout(self._timeout_s):
+                    current = await self._renewed(current)
+                await self._checked_s(current)  # which has set up the connection
+            trip_s = await self._checked_s(current)
         except TimeoutError as error:
-            self._is_broken = True
+            self._broken = current
             raise LinkError("the server gave no sign of life") from error
         except OutriderError:
-            self._is_broken = True
+            self._broken = current
             raise
-        self._is_broken = False
-        trip_s = self._clock() - began
         self._trips.observe(trip_s)
         return trip_s
+
+    @property
+    def _timeout_s(self) -> float:
+        unknown_s = _UNKNOWN_TIMEOUT_S / _TIMEOUT_ROUND_TRIPS
+        return max(_LEAST_TIMEOUT_S, _TIMEOUT_ROUND_TRIPS * self._trips.allowance(unknown=unknown_s))
+
+    async def _checked_s(self, current: CountedConnection) -> float:
+        """How long its check took. Raises TimeoutError where that is too long."""
+        began = self._clock()
+        async with asyncio.timeout(self._timeout_s):
+            await current.connection.check()
+        return self._clock() - began
+
+    async def _renewed(self, broken: CountedConnection) -> CountedConnection:
+        """A newer connection. It is dialled on where a probe no longer waits for it: the next one goes on waiting."""
+        if self._dialling is None or self._dialling.done():
+            dialling = asyncio.wait_for(self._shared_connection.renew(broken), _LONGEST_DIAL_S)
+            self._dialling = asyncio.create_task(dialling)
+            self._dialling.add_done_callback(_mark_seen)
+        return await asyncio.shield(self._dialling)
+
+
+def _mark_seen(dialling: asyncio.Task[CountedConnection]) -> None:
+    """asyncio would log an error that no probe waited for."""
+    if not dialling.cancelled():
+        dialling.exception()
 
 
 class Monitor:

@@ -44,7 +44,7 @@ _TEMPLATE_ARGUMENTS = frozenset(
     (
         *("add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents"),
         *("max_length", "messages", "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors"),
-        *("sanitize_control_tokens", "tokenize", "tokenizer_kwargs", "tools", "truncation"),
+        *("sanitize_control_tokens", "self", "tokenize", "tokenizer_kwargs", "tools", "truncation"),
     )
 )
 """What `chat_template_kwargs` may not set: what the request says elsewhere, and how transformers renders."""
@@ -216,7 +216,8 @@ def _unknown(given: Mapping[str, Any], form: _ParameterTable) -> tuple[str, ...]
     """Names of what is asked for and not done."""
     names = [name for name in given if not (name in form.readers or name in _HARMLESS or name in _IGNORED)]
     options = given.get("stream_options", {}) if "stream_options" in form.readers else {}
-    names += [f"stream_options.{name}" for name in options if name not in _STREAM_OPTIONS]
+    asked = (name for name, value in options.items() if value is not None)
+    names += [f"stream_options.{name}" for name in asked if name not in _STREAM_OPTIONS]
     return tuple(names)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.programs.command_line import one_of
-from common.protocol.errors import MisuseError
 from common.protocol.messages import MOST_NEW_TOKENS
 
 if TYPE_CHECKING:
@@ -100,14 +99,11 @@ class AnswerFlags:
         Raises MisuseError for what cannot be asked.
         """
         from client.answering import AnswerOptions, find_policy
-        from client.text import valid_text
+        from client.text import given_text
         from common.protocol.rules import default_rule
         from common.protocol.sampling import Sampling
 
-        try:
-            stop = tuple(map(valid_text, self.stop or ()))
-        except UnicodeError as error:
-            raise MisuseError("a stop string is not valid text; give it in UTF-8") from error
+        stop = tuple(given_text("a stop string", each) for each in self.stop or ())
         fresh_seed = randbits(_FRESH_SEED_BITS) if self.temperature > 0 else 0
         return AnswerOptions(
             find_policy(self.policy),

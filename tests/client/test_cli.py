@@ -172,6 +172,14 @@ def test_a_file_comes_before_the_prompt_too_and_a_pipe_that_stays_silent_is_left
         assert cli._read_prompt("What is it?", None) == "What is it?"
 
 
+@pytest.mark.parametrize(
+    ("option", "named"), [(("run", "hi", "--stop"), "a stop string"), (("serve", "--offline-note"), "--offline-note")]
+)
+def test_an_argument_that_is_no_text_is_misuse(monkeypatch, capsys, option, named):
+    code, out, err = outrider(monkeypatch, capsys, *option, "\udcff", "--server", "localhost:1")
+    assert (code, out, err) == (2, "", f"outrider: {named} is not valid text; give it in UTF-8\n")
+
+
 @pytest.mark.parametrize("argument", ["-", "\udcff"])
 def test_a_prompt_that_is_no_text_is_misuse(monkeypatch, capsys, argument):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))

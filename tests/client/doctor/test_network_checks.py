@@ -1,10 +1,11 @@
 """The network path to a server: each real fault on loopback is named, with how to fix it."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def serving(tls: ServerTls | None) -> Iterator[Address]:
 
 
 @contextmanager
-def answering(reply: bytes) -> Iterator[Address]:
+def answering(reply: bytes, secured: ssl.SSLContext | None = None) -> Iterator[Address]:
     """A port at which every connection receives these bytes, or nothing at all if there are none."""
     with socket.create_server((HOST, 0)) as listener, ExitStack() as kept:
 
@@ -46,6 +47,9 @@ def answering(reply: bytes) -> Iterator[Address]:
                     connection = kept.enter_context(listener.accept()[0])
                 except OSError:
                     return
+                if secured is not None:
+                    with suppress(OSError):  # a client may want no more than the certificate
+                        kept.enter_context(secured.wrap_socket(connection, server_side=True))
                 if reply:
                     connection.sendall(reply)
                     connection.close()
@@ -167,6 +171,16 @@ def test_a_port_that_never_says_a_word(monkeypatch):
         found = last(address)
     assert "says nothing" in found.detail
     assert "check the address and the port" in found.fix
+
+
+def test_a_server_behind_a_tls_proxy_that_loads_its_model(made, monkeypatch):
+    monkeypatch.setattr(network_checks, "_TIMEOUT_S", 0.2)
+    issued = made("proxied")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.server.certificate, issued.server.key)
+    with answering(b"", context) as address:
+        found = last(address, ClientTls(issued.authority))
+    assert f"a server listens at {address}, but is not ready" in found.detail
 
 
 def test_an_authority_that_is_not_the_servers(made):

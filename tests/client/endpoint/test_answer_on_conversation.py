@@ -1,5 +1,6 @@
 """What is told of an answer, on a client and a conversation that reach nobody."""
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -28,14 +29,14 @@ from tests.client.endpoint.test_stream_emitter import CALL, Characters, Letters
 
 
 async def finished_answer(
-    answered, tokenizer, choice: Choice, end_tokens=(), on_link_change=lambda _: None, emit=lambda _: None
+    answered, tokenizer, choice: Choice, end_tokens=(), on_link_change=lambda _: None, emit=lambda _: None, cancel=None
 ) -> FinishedAnswer:
     """`answered` is how a router answers."""
     client = SimpleNamespace(
         tokenizer=tokenizer,
         constrain=no_constraints,
         description=SimpleNamespace(end_tokens=end_tokens),
-        privacy_router=lambda _: SimpleNamespace(answer=answered),
+        privacy_router=lambda _: SimpleNamespace(answer=answered, cancel=cancel),
     )
     conversation = SimpleNamespace(
         cancel=None, logprobs_of=lambda _: None, upload_s=lambda: 0.0, accept_unverified=None
@@ -216,3 +217,35 @@ async def test_what_may_be_none_of_the_targets_own_is_marked_as_lossy(rule, temp
     options = AnswerOptions(find_policy("stream"), 99, rule, sampling=Sampling(temperature))
     choice = Choice(SplitPrompt((1,)), options, TextForm((), PlainText(), {}, ()), is_verified=False)
     assert (await finished_answer(answered, Letters(), choice)).details["lossy"] is is_lossy
+
+
+@pytest.mark.parametrize(("private", "is_lossy"), [(None, True), ((1,), False)])
+async def test_what_the_draft_model_wrote_at_last_is_lossy_unless_nobody_else_may_see_it(private, is_lossy):
+    given = replace(answer(()), finish_reason=OFFLINE, provisional=(1, 2), private=private is not None)
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        on_tokens((), given.provisional)
+        return given
+
+    options = AnswerOptions(find_policy("stream"), 99, "typical", sampling=Sampling(1.0 if private else 0.0))
+    choice = Choice(SplitPrompt((1,), private), options, TextForm((), PlainText(), {}, ()), is_verified=False)
+    finished = await finished_answer(answered, Letters(), choice)
+    assert (finished.unverified, finished.details["lossy"]) == (2, is_lossy)
+
+
+async def test_a_private_answer_ends_with_a_stop_string_that_its_draft_does_not_see():
+    """As where special tokens stand in it."""
+    drafted, ended = tuple(map(ord, "abcabc")), asyncio.Event()
+
+    async def answered(prompt, settings, on_tokens, on_link_change):
+        for count in range(1, len(drafted) + 1):
+            on_tokens((), drafted[:count])
+            if ended.is_set():
+                break
+        return replace(answer(()), finish_reason="cancelled", provisional=drafted[:count], private=True)
+
+    form = TextForm(("bc",), PlainText(), {}, ())
+    choice = Choice(SplitPrompt((1,), (1,)), AnswerOptions(find_policy("stream"), 99), form, is_verified=False)
+    finished = await finished_answer(answered, Characters(), choice, cancel=ended.set)
+    assert (finished.text, finished.reason, finished.tokens) == ("a", "stop", 3)
+    assert ended.is_set()

@@ -120,6 +120,22 @@ async def test_private_prompts_too_keep_to_the_seats(fake_server):
             assert (pool.answering, pool.answering_alone) == (1, 0)
 
 
+async def test_what_is_given_back_to_a_pool_that_has_ended_is_closed(fake_server):
+    leave = asyncio.Event()
+
+    async def sit():
+        async with pool.conversation("a", [1]):
+            await leave.wait()
+
+    async with ConversationPool(fake_server.converse, slots=1, waiting=0) as pool:
+        sitting = asyncio.create_task(sit())
+        await asyncio.sleep(0)
+    assert fake_server.open == 1
+    leave.set()
+    await sitting
+    assert fake_server.open == 0
+
+
 async def test_a_conversation_whose_time_is_up_is_not_given_to_anybody(fake_server):
     async with ConversationPool(fake_server.converse, slots=1, waiting=0) as pool:
         first = await talk(pool, [1, 2])

@@ -234,6 +234,63 @@ async def test_signs_come_over_a_new_connection_where_the_old_one_is_silent(monk
     assert shared_connection.current is second
 
 
+async def test_a_connection_that_takes_longer_than_a_probe_waits_is_dialled_once(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(monitor_module, "_UNKNOWN_TIMEOUT_S", 0.01)
+    stands, dialled = asyncio.Event(), []
+
+    class Slow(FakeSharedConnection):
+        async def renew(self, broken: FakeConnection) -> FakeConnection:
+            dialled.append(broken)
+            await stands.wait()
+            return await super().renew(broken)
+
+    shared_connection = Slow()
+    probe, first = HealthProbe(shared_connection), shared_connection.current
+    first.is_whole = False
+    for _ in range(3):
+        with pytest.raises(LinkError):
+            await probe()
+    stands.set()
+    assert await probe() >= 0
+    assert dialled == [first]
+
+
+async def test_a_connection_that_another_has_renewed_is_not_given_up(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_UNKNOWN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
+    shared_connection = FakeSharedConnection()
+    probe = HealthProbe(shared_connection)
+    shared_connection.current.is_whole = False
+    with pytest.raises(LinkError):
+        await probe()
+    of_a_conversation = await shared_connection.renew(shared_connection.current)
+    assert await probe() >= 0
+    assert shared_connection.current is of_a_conversation
+
+
+async def test_a_dial_that_fails_is_repeated_by_the_next_probe(monkeypatch):
+    monkeypatch.setattr(monitor_module, "_UNKNOWN_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
+    refusals = [LinkError("the server refuses"), LinkError("the server refuses")]
+
+    class Refused(FakeSharedConnection):
+        async def renew(self, broken: FakeConnection) -> FakeConnection:
+            if refusals:
+                raise refusals.pop()
+            return await super().renew(broken)
+
+    shared_connection = Refused()
+    probe = HealthProbe(shared_connection)
+    shared_connection.current.is_whole = False
+    with pytest.raises(LinkError, match="no sign of life"):
+        await probe()
+    for _ in range(2):
+        with pytest.raises(LinkError, match="refuses"):
+            await probe()
+    assert await probe() >= 0
+
+
 async def test_who_looks_is_not_kept_waiting_for_a_silent_link(server, monkeypatch):
     monkeypatch.setattr(monitor_module, "_LONGEST_REFRESH_S", 0.01)
     silent = asyncio.Event()

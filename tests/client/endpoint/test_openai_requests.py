@@ -52,7 +52,7 @@ def test_what_is_said_holds():
 
 def test_null_says_nothing():
     assert chat(temperature=None, stop=None, n=None, tools=None, foo=None) == chat()
-    assert chat(stream_options={"include_usage": None}) == chat(stream_options={})
+    assert chat(stream_options={"include_usage": None, "unknown": None}) == chat(stream_options={})
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,7 @@ def test_what_asks_for_nothing_is_let_pass(harmless):
         ({"reasoning_effort": 3}, "reasoning_effort"),
         ({"reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}}, "reasoning_effort"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": {"self": 1}}, "chat_template_kwargs"),
         ({"chat_template_kwargs": []}, "chat_template_kwargs"),
         ({"model": 3}, "model"),
         ({"messages": []}, "messages"),

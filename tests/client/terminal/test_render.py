@@ -1,8 +1,10 @@
 """Answers on a terminal, in a pipe, and for programs."""
 
+import asyncio
 import io
 import math
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -55,7 +57,7 @@ def test_a_pipe_gets_final_text_alone(tokenizer):
 
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
-def test_an_answer_cannot_command_a_terminal(tokenizer, kind):
+async def test_an_answer_cannot_command_a_terminal(tokenizer, kind):
     to = Console(file=io.StringIO(), force_terminal=True, width=40, height=10, _environ={"TERM": kind})
     shown_by(renderer_for(to, lambda: 0.0), tokenizer, [("a\x1b]0;owned\x07\x1b[2Jb\x9bc\r\td\n", ""), ("e", "")])
     renderer_for(to, lambda: 0.0).end("\x1b[2Jf")
@@ -71,7 +73,7 @@ def test_a_pipe_gets_an_answer_as_it_is(tokenizer):
     assert to.file.getvalue() == "a\x1b[2Jb\r\n\n"
 
 
-def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer):
+async def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer):
     to = console(terminal=True)
     renderer = renderer_for(to, lambda: 0.0)
     assert isinstance(renderer, LiveRenderer)
@@ -83,11 +85,27 @@ def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer):
     assert terminal.text.strip() == "the quick"
 
 
-def test_provisional_text_alone_is_not_redrawn_at_every_step(tokenizer):
+async def test_provisional_text_alone_is_not_redrawn_at_every_step(tokenizer):
     to = console(terminal=True)
     times = iter([0.0, 0.1, 0.11, 0.12, 0.2, 0.3])
     shown_by(LiveRenderer(to, lambda: next(times)), tokenizer, [("", "a"), ("", "ab"), ("", "abc"), ("", "abcd")])
     assert to.file.getvalue().count("\x1b[2m") == 2
+
+
+async def test_what_is_written_last_is_shown_though_nothing_comes_after_it(tokenizer):
+    to = console(terminal=True)
+    view = AnswerView(tokenizer, LiveRenderer(to, time.monotonic), ())
+    view([], raw_tokens(tokenizer, "a"))
+    view([], raw_tokens(tokenizer, "ab"))
+    view([], raw_tokens(tokenizer, "abc"))
+    assert "abc" not in to.file.getvalue()
+    while "abc" not in to.file.getvalue():
+        await asyncio.sleep(0.005)
+    view([], raw_tokens(tokenizer, "abcd"))
+    view([], raw_tokens(tokenizer, "abcde"))
+    view.end()
+    await asyncio.sleep(0.1)
+    assert "abcde" not in to.file.getvalue()
 
 
 def test_programs_see_nothing_and_nothing_is_decoded_for_them(tokenizer):
@@ -99,7 +117,7 @@ def test_programs_see_nothing_and_nothing_is_decoded_for_them(tokenizer):
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_text_ends_before_a_stop_string_that_came_in_parts(tokenizer, terminal):
+async def test_text_ends_before_a_stop_string_that_came_in_parts(tokenizer, terminal):
     to = console(terminal)
     steps = [("the quick ", "brown"), ("bro", "wn fox"), ("wn", ""), (" fox", " dog")]
     shown_by(renderer_for(to, lambda: 0.0), tokenizer, steps, stops=("brown", "dog"))
@@ -131,7 +149,7 @@ def test_a_broken_end_is_shown_behind_what_was_held_back(tokenizer):
     assert to.file.getvalue() == "bro\N{REPLACEMENT CHARACTER}\n"
 
 
-def test_an_end_token_is_not_shown_though_it_is_not_special():
+async def test_an_end_token_is_not_shown_though_it_is_not_special():
     tokenizer = byte_level(AddedToken(IM_END))
     end, to = tokenizer.convert_tokens_to_ids(IM_END), console(terminal=True)
     view = AnswerView(tokenizer, renderer_for(to, lambda: 0.0), [end])

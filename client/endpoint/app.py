@@ -22,12 +22,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from client.endpoint.access_checks import AccessChecks, AccessRules
 from client.endpoint.answer_parsers.pieces import ToolCall
 from client.endpoint.answers import Answers, Event, HeldAnswers
-from client.endpoint.faults import Fault, FaultError, internal, no_embeddings, no_such_path, wrong
+from client.endpoint.faults import Fault, FaultError, ending, internal, no_embeddings, no_such_path, wrong
 from client.endpoint.openai_requests import DRAWN_SEED_BITS, CompletionRequest, RequestKind, read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, model, model_list
 from client.endpoint.served_models import ServedModels
@@ -123,7 +123,7 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
         ClientDisconnect: _ignore_disconnect,
         Exception: _tell_crash,
     }
-    middleware = [Middleware(AccessChecks, rules=rules)]
+    middleware = [Middleware(AccessChecks, rules=rules), Middleware(_TellingOfTheEnd)]
     if rules.origins:  # a browser asks for leave first, without the key
         cross_origin = Middleware(
             CORSMiddleware,
@@ -135,6 +135,30 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
         )
         middleware.insert(0, cross_origin)
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+class _TellingOfTheEnd:
+    """Answers requests of which nothing was sent when the program's end cancels them, as uvicorn would in plain
+    text."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except asyncio.CancelledError:
+            if not has_begun:
+                fault = ending()
+                await JSONResponse(fault.body_at(scope["path"]), fault.status)(scope, receive, send)
+            raise
 
 
 async def unless_disconnected(request: Request, waiting: Coroutine[Any, Any, Result]) -> Result:

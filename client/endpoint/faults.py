@@ -75,6 +75,10 @@ def unreachable(retry_after: int) -> FaultError:
     return FaultError(Fault(503, "the server is out of reach", "server_error", None, "server_unreachable", retry_after))
 
 
+def ending() -> Fault:
+    return Fault(503, "outrider serve was stopped before this answer was whole", "server_error", None, "stopped")
+
+
 def refused(message: str, retry_after: int, *, over_quota: bool) -> Fault:
     """The server accepts no more from anybody now, or from this client."""
     if over_quota:

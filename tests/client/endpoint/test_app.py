@@ -1,12 +1,51 @@
 """client.endpoint.app without a service: requests for paths that do not exist, and requests that are malformed."""
 
+import asyncio
+import json
+
 import pytest
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from client.endpoint.access_checks import access_rules_for
 from client.endpoint.app import OpenAiPaths, make_app
 from common.protocol.sampling import Sampling
+
+
+@pytest.mark.parametrize(("sent", "said"), [(False, 503), (True, 200)])
+async def test_an_answer_that_the_end_of_the_program_cuts_off_says_so_where_nothing_was_sent(sent, said):
+    asked, received, messages = asyncio.Event(), [{"type": "http.request"}], []
+
+    async def endless(request):
+        if not sent:
+            asked.set()
+            await asyncio.Event().wait()
+        return StreamingResponse(parts())
+
+    async def parts():
+        yield b"a part"
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def receive():
+        return received.pop() if received else await asyncio.Event().wait()
+
+    async def send(message):
+        messages.append(message)
+
+    app = make_app([Route("/v1/completions", endless)], access_rules_for("127.0.0.1", None))
+    scope = {"type": "http", "method": "GET", "path": "/v1/completions", "raw_path": b"/v1/completions"}
+    scope |= {"query_string": b"", "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]}
+    answering = asyncio.create_task(app(scope, receive, send))
+    await asked.wait()
+    answering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answering
+    assert messages[0]["status"] == said
+    if not sent:
+        told = json.loads(messages[1]["body"])["error"]
+        assert (told["type"], told["code"]) == ("server_error", "stopped")
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat"])

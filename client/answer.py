@@ -33,8 +33,8 @@ class Answer:
     private: bool = False  # drafted on this machine alone, because the server must not see what it follows
 
     def is_lossy(self, *, by_rule: bool) -> bool:
-        """Whether it may be another than the target's own. by_rule: whether its rule takes more than the target
-        would."""
+        """Whether the target might have written another, by a lossy rule or by text that it never verified. What the
+        draft model writes of a private prompt is not called lossy."""
         return (by_rule and not self.private) or self.stats.unverified_tokens > 0
 
 

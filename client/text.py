@@ -44,7 +44,7 @@ def valid_text(text: str) -> str:
 
 
 def given_text(name: str, text: str) -> str:
-    """The text of a command's argument. Raises MisuseError where it stands for bytes that were none."""
+    """What a person gave, called `name`, as text. Raises MisuseError where its bytes were not UTF-8."""
     try:
         return valid_text(text)
     except UnicodeError as error:
@@ -214,6 +214,7 @@ class Question:
 
 def check_system(text: str) -> None:
     """Raises MisuseError for a system prompt that cannot be sent."""
+    given_text("the system prompt", text)
     if has_marks(text):
         raise MisuseError("a system prompt goes to the server, so it cannot hold private text")
 

@@ -1,17 +1,11 @@
-"""Imports modules that import transformers, where a program has begun without it. Nothing else may live here."""
+"""One import of transformers at a time, where a program has begun without it. Nothing else may live here."""
 
-import importlib
-from threading import Lock
-from types import ModuleType
+from threading import RLock
 
-_IMPORTING = Lock()
+IMPORTING = RLock()
+"""Held by a thread of a client while it imports transformers, or what imports it.
 
-
-def import_alone(module: str) -> ModuleType:
-    """That module, imported by one thread at a time.
-
-    Packages of transformers put another object into their own place among the modules at the end of their import. A
-    thread that waited for another's import gets what was there before, which lacks their names.
-    """
-    with _IMPORTING:
-        return importlib.import_module(module)
+Packages of transformers put another object into their own place among the modules at the end of their import. A thread
+that waits for another's import gets what was there before, which lacks their names. Drafters of several answers may
+need it for the first time at once, each in a thread of its own.
+"""

@@ -11,7 +11,7 @@ from pathlib import Path
 from client.cache.checksummed import read_checksummed, write_checksummed
 from common.bundle import TOKENIZER_FOLDER, BundleManifest
 from common.models.tokenizer import PlainTokenizer, Tokenizer, plain_tokenizer
-from common.transformers_import import import_alone
+from common.transformers_import import IMPORTING
 
 _FOLDER = "tokenizers"
 
@@ -22,8 +22,8 @@ def tokenizer_of(cache: Path, manifest: BundleManifest, bundle: Path) -> Tokeniz
     kept = read_kept(file)
     if kept is not None:
         return kept
-    import_alone("common.models.checkpoint")
-    from common.models.checkpoint import load_tokenizer
+    with IMPORTING:
+        from common.models.checkpoint import load_tokenizer
 
     full = load_tokenizer(bundle / TOKENIZER_FOLDER)
     plain = plain_tokenizer(full)

@@ -9,7 +9,7 @@ from client.chat.display import Display
 from client.chat.lines import Lines
 from client.chat.multiline import TypedMessage
 from client.private.spans import before_private
-from client.text import valid_text
+from client.text import given_text
 from common.protocol.errors import MisuseError, OutriderError
 
 
@@ -39,10 +39,7 @@ def converse(chat: Chat, lines: Lines, display: Display, *, typed: bool) -> bool
 
 
 def _take(chat: Chat, message: TypedMessage) -> None:
-    try:
-        valid_text(message.text)
-    except UnicodeError as error:
-        raise MisuseError("that is not valid text; give it in UTF-8") from error
+    given_text("that", message.text)
     call = parse_command(message)
     if call is not None:
         call.command.run(chat, call.argument)

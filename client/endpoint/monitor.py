@@ -26,8 +26,7 @@ from common.rpc.traffic import Traffic
 _PROBE_INTERVAL_S = 2.0
 _RETRY_INTERVAL_S = 0.5  # while probes fail
 _LEAST_TIMEOUT_S, _UNKNOWN_TIMEOUT_S = 1.0, 2.0
-_TIMEOUT_ROUND_TRIPS = 4.0  # of a check, once the round trip is known
-_LONGEST_DIAL_S = 20.0  # of a connection that takes longer than a probe waits for it
+_TIMEOUT_ROUND_TRIPS = 4.0  # of each step of a probe, once the round trip is known
 _LONGEST_REFRESH_S = 2.5  # which keeps what /health says within three seconds of the truth, or says that it is not sure
 
 Probe = Callable[[], Awaitable[float]]
@@ -74,16 +73,16 @@ class HealthProbe:
         self._clock = clock
         self._trips = ResponseTime()
         self._broken: CountedConnection | None = None  # the last that gave no sign of life
-        self._dialling: asyncio.Task[CountedConnection] | None = None
+        self._measured: CountedConnection | None = None  # the last that gave one
 
     async def __call__(self) -> float:
         """As `Probe`."""
         current = self._shared_connection.current
         try:
             if current is self._broken:
-                async with asyncio.timeout(self._timeout_s):
-                    current = await self._renewed(current)
-                await self._checked_s(current)  # which has set up the connection
+                current = await self._shared_connection.renew_within(current, self._timeout_s)
+            if current is not self._measured:
+                await self._checked_s(current)  # which sets up the connection
             trip_s = await self._checked_s(current)
         except TimeoutError as error:
             self._broken = current
@@ -91,6 +90,7 @@ class HealthProbe:
         except OutriderError:
             self._broken = current
             raise
+        self._measured = current
         self._trips.observe(trip_s)
         return trip_s
 
@@ -105,20 +105,6 @@ class HealthProbe:
         async with asyncio.timeout(self._timeout_s):
             await current.connection.check()
         return self._clock() - began
-
-    async def _renewed(self, broken: CountedConnection) -> CountedConnection:
-        """A newer connection. It is dialled on where a probe no longer waits for it: the next one goes on waiting."""
-        if self._dialling is None or self._dialling.done():
-            dialling = asyncio.wait_for(self._shared_connection.renew(broken), _LONGEST_DIAL_S)
-            self._dialling = asyncio.create_task(dialling)
-            self._dialling.add_done_callback(_mark_seen)
-        return await asyncio.shield(self._dialling)
-
-
-def _mark_seen(dialling: asyncio.Task[CountedConnection]) -> None:
-    """asyncio would log an error that no probe waited for."""
-    if not dialling.cancelled():
-        dialling.exception()
 
 
 class Monitor:

@@ -26,6 +26,9 @@ rolling update replaces all."""
 
 _ASK_S = 4.0
 
+_LONGEST_DIAL_S = 20.0
+"""Of a connection that is dialled on although nobody waits for it."""
+
 _LEAST_FULL_S = 2.0
 """So long a full replica is not tried again, if it did not say for how long."""
 
@@ -68,6 +71,7 @@ class SharedConnection:
         self._dialled: set[CountedConnection] = set()
         self._renewed = asyncio.Event()
         self._listing: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[CountedConnection] | None = None
         self._first = self.current = CountedConnection(first)
 
     @property
@@ -83,9 +87,10 @@ class SharedConnection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._listing is not None:
-            self._listing.cancel()
-            await asyncio.gather(self._listing, return_exceptions=True)
+        for task in (self._listing, self._renewing):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         for counted in list(self._dialled):
             await self._close(counted)
 
@@ -108,6 +113,14 @@ class SharedConnection:
                 self._renewed.set()
                 await self._close_if_unused(broken)
             return self.current
+
+    async def renew_within(self, broken: CountedConnection, seconds: float) -> CountedConnection:
+        """As `renew`, but raises TimeoutError after so long. It is dialled on then, for who comes next."""
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(asyncio.wait_for(self.renew(broken), _LONGEST_DIAL_S))
+            self._renewing.add_done_callback(_mark_seen)
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(self._renewing)
 
     async def choose_other(self, full: Collection[Address]) -> Replica | None:
         """Another replica, which is none of the `full` ones; None if none answers."""
@@ -147,6 +160,12 @@ class SharedConnection:
         if counted in self._dialled:
             self._dialled.discard(counted)
             await counted.connection.close()
+
+
+def _mark_seen(renewing: asyncio.Task[CountedConnection]) -> None:
+    """asyncio would log an error that nobody waited for."""
+    if not renewing.cancelled():
+        renewing.exception()
 
 
 class ConversationStreams:

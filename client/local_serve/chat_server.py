@@ -5,8 +5,6 @@ process. It may not know text.
 """
 
 import asyncio
-import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,29 +18,13 @@ from client.local_serve import messages
 from client.local_serve.messages import AsyncConnection, ConnectionLostError, Fields
 from client.private.router import PrivacyRouter
 from client.private.spans import SplitPrompt
+from client.provisional_pace import ProvisionalPace
 from common.protocol.errors import OutriderError
 from common.protocol.messages import Constraint, Settings
 from common.protocol.sampling import Sampling
 
-_PROVISIONAL_INTERVAL_S = 0.04
-
-
-class ProvisionalPace:
-    """When provisional text is sent: on a live terminal, at most every 40 ms, and not to a slow reader."""
-
-    def __init__(self, connection: AsyncConnection, *, is_live: bool):
-        self._connection = connection
-        self._is_live = is_live
-        self._sent_at_s = -math.inf
-
-    def permits(self, *, has_final: bool) -> bool:
-        """Whether to send now; what is final never waits. The interval begins anew."""
-        now = time.monotonic()
-        is_due = now - self._sent_at_s >= _PROVISIONAL_INTERVAL_S and self._connection.keeps_up
-        if not (has_final or (self._is_live and is_due)):
-            return False
-        self._sent_at_s = now
-        return True
+PROVISIONAL_INTERVAL_S = 0.04
+"""Between provisional texts of an answer."""
 
 
 class ChatServer:
@@ -93,7 +75,7 @@ class ChatServer:
         self._connection.send(messages.ChatEnd(self._router.is_private, self._router.is_sound, answer, failed))
 
     async def _route(self, prompt: messages.ChatPrompt) -> Answer:
-        router, pace = self._router, ProvisionalPace(self._connection, is_live=prompt.is_live)
+        router, pace = self._router, ProvisionalPace(PROVISIONAL_INTERVAL_S)
         router.offline = OfflineOptions(**prompt.offline)
         if prompt.is_held:
             router.hold()
@@ -102,8 +84,15 @@ class ChatServer:
         self._is_held = prompt.is_held
 
         def send_tokens(committed: Sequence[int], provisional: Sequence[int]) -> None:
-            if pace.permits(has_final=bool(committed)):
+            if committed:
+                pace.begin_anew()
                 self._connection.send(messages.ChatTokens(committed, provisional if prompt.is_live else ()))
+            elif prompt.is_live:
+                pace.show(lambda: send_provisional(provisional))
+
+        def send_provisional(provisional: Sequence[int]) -> None:
+            if self._connection.keeps_up:
+                self._connection.send(messages.ChatTokens((), provisional))
 
         def link_changed(state: LinkState) -> None:
             if not prompt.is_held:
@@ -112,7 +101,10 @@ class ChatServer:
 
         split = SplitPrompt(tuple(prompt.safe), None if prompt.private is None else tuple(prompt.private))
         settings = _settings(prompt.settings)
-        return await router.answer(split, settings, send_tokens, link_changed, tuple(prompt.offered))
+        try:
+            return await router.answer(split, settings, send_tokens, link_changed, tuple(prompt.offered))
+        finally:
+            pace.drop()
 
 
 def _settings(fields: Fields) -> Settings:

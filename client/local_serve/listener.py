@@ -24,7 +24,7 @@ from client.link.offline import OfflineOptions, ignore_wait
 from client.link.shared_connection import SharedConnection
 from client.link.stream import Access
 from client.local_serve import messages
-from client.local_serve.chat_server import ChatServer, ProvisionalPace
+from client.local_serve.chat_server import PROVISIONAL_INTERVAL_S, ChatServer
 from client.local_serve.messages import AsyncConnection, ConnectionLostError, Fields
 from client.local_serve.running import (
     Running,
@@ -41,6 +41,7 @@ from client.options.answers import AnswerFlags
 from client.options.connection import Credentials
 from client.options.outages import OfflineFlags
 from client.private.spans import SplitPrompt
+from client.provisional_pace import ProvisionalPace
 from client.terminal.render import unreached_line, waiting_line
 from client.text import Question
 from common.address import written
@@ -321,7 +322,7 @@ class _SocketRenderer:
         self._unreached = unreached
         self._is_live = is_live
         self._is_shown = is_shown
-        self._pace = ProvisionalPace(connection, is_live=is_live)
+        self._pace = ProvisionalPace(PROVISIONAL_INTERVAL_S)
         self._has_begun = False
 
     def show_unreached(self) -> None:
@@ -332,16 +333,25 @@ class _SocketRenderer:
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
         self._has_begun |= bool(final)
-        if self._is_shown and self._pace.permits(has_final=bool(final)):
-            self._has_begun = True
+        if self._is_shown and final:
+            self._pace.begin_anew()
             self._connection.send(messages.Text(final, provisional() if self._is_live else ""))
+        elif self._is_shown and self._is_live:
+            self._pace.show(lambda: self._send_provisional(provisional()))
+
+    def _send_provisional(self, provisional: str) -> None:
+        if self._connection.keeps_up:
+            self._has_begun = True
+            self._connection.send(messages.Redraw(provisional))
 
     def redraw(self, provisional: Callable[[], str]) -> None:
         if self._is_live and self._is_shown:
+            self._pace.begin_anew()
             self._has_begun = True
             self._connection.send(messages.Redraw(provisional()))
 
     def end(self, unconfirmed: str) -> None:
+        self._pace.drop()
         if self._is_shown:
             self._connection.send(messages.TextEnd(unconfirmed))
 

@@ -86,7 +86,10 @@ class _AnswerDisplay:
         match message:
             case messages.Text(final, provisional):
                 self._has_shown |= bool(not self._as_json and (final or provisional))
-                self._renderer.write(final, lambda: provisional)
+                if final:
+                    self._renderer.write(final, lambda: provisional)
+                else:  # the sender has paced it
+                    self._renderer.redraw(lambda: provisional)
             case messages.Redraw(provisional):
                 self._has_shown |= bool(not self._as_json and provisional)
                 self._renderer.redraw(lambda: provisional)

@@ -3,7 +3,6 @@
 Knows text and the console. What was committed is printed for good; only provisional text is ever redrawn.
 """
 
-import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from client.link.link_state import LinkState
+from client.provisional_pace import ProvisionalPace
 from client.stats import Stats
 from client.stops import TextBeforeStop
 from client.terminal.screen import Screen
@@ -82,26 +82,21 @@ class LiveRenderer:
     def __init__(self, console: Console, clock: Clock):
         self._console = console
         self._screen = Screen()
-        self._clock = clock
-        self._drawn = clock() - _REDRAW_INTERVAL_S
-        self._later: asyncio.TimerHandle | None = None
+        self._pace = ProvisionalPace(_REDRAW_INTERVAL_S, clock)
 
     def write(self, final: str, provisional: Callable[[], str]) -> None:
-        now = self._clock()
-        left_s = self._drawn + _REDRAW_INTERVAL_S - now
-        if not final and left_s > 0:
-            # Drafting may end with it, and then nothing else would show it.
-            self._forgo_later()
-            self._later = asyncio.get_running_loop().call_later(left_s, self.redraw, provisional)
+        if not final:
+            self._pace.show(lambda: self._update("", provisional()))
             return
-        self._drawn = now
+        self._pace.begin_anew()
         self._update(final, provisional())
 
     def redraw(self, provisional: Callable[[], str]) -> None:
+        self._pace.begin_anew()
         self._update("", provisional())
 
     def end(self, unconfirmed: str) -> None:
-        self._forgo_later()
+        self._pace.drop()
         self._console.file.write(self._screen.ended(unconfirmed, self._console.size.width) + "\n")
         self._console.file.flush()
 
@@ -111,13 +106,7 @@ class LiveRenderer:
         self._console.file.write(self._screen.replaced(rendered, width, height))
         self._console.file.flush()
 
-    def _forgo_later(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
-
     def _update(self, final: str, provisional: str) -> None:
-        self._forgo_later()
         width, height = self._console.size  # asked each time, because a person may resize a terminal at any time
         characters = self._screen.update(final, provisional, width, max(0, height - 2))
         if characters:

@@ -23,7 +23,7 @@ from common.protocol.draft_state import HIDDEN, LAST
 from common.protocol.errors import MisuseError, OutriderError
 from common.protocol.messages import StateRequest
 from common.protocol.terms import MAX_NODES
-from common.transformers_import import import_alone
+from common.transformers_import import IMPORTING
 
 if TYPE_CHECKING:
     import torch
@@ -163,10 +163,9 @@ def _load_causal_lm(config: DrafterConfig) -> "CausalLm":
     decoder = load_decoder(config.directory, config.device, config.dtype)
     if decoder is not None:
         return decoder
-    import_alone("common.models.agreement")
-    import_alone("common.models.checkpoint")
-    from common.models.agreement import check_agreement
-    from common.models.checkpoint import load_causal_lm
+    with IMPORTING:
+        from common.models.agreement import check_agreement
+        from common.models.checkpoint import load_causal_lm
 
     with _as_plain(config.directory) as directory:
         model = load_causal_lm(directory, device=config.device, dtype=config.dtype)
@@ -212,8 +211,8 @@ def _load_tail(config: DrafterConfig) -> "CausalLm":
     decoder = load_decoder(config.tail_directory, config.device, config.dtype, layers)
     if decoder is not None:
         return decoder
-    import_alone("common.draft_models.tail")
-    from common.draft_models.tail import load_tail
+    with IMPORTING:
+        from common.draft_models.tail import load_tail
 
     with _as_plain(config.tail_directory) as directory:
         return load_tail(directory, layers, config.device, config.dtype)

@@ -144,6 +144,7 @@ class TreeDrafter:
         tokens = view.tokens
         if self._past != tokens[: len(self._past)]:
             self._go_back(common_prefix(self._past, tokens))
+        # `_past` follows once at the end: to copy a long text for each token takes longer than all else here.
         for position, token in enumerate(tokens[len(self._past) :], len(self._past)):
             if position < view.verified_length:
                 self._learn(token)

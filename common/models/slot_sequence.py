@@ -8,7 +8,7 @@ _LEAST = 64
 
 
 class SlotSequence:
-    """Slots of positions 0, 1, 2, ... Only grows at its end and is only cut there."""
+    """Slots of positions 0, 1, 2, ..., which grow and are cut at the end."""
 
     def __init__(self) -> None:
         self._held = np.empty(0, dtype=np.int64)
@@ -19,7 +19,8 @@ class SlotSequence:
 
     @property
     def slots(self) -> IntArray:
-        """In position order. A view: it stays as it is until the next `append` after a `cut`."""
+        """In position order. A view, for reading alone: it stays as it is until the next `append` after a `cut`, or a
+        `replace`."""
         return self._held[: self._length]
 
     def append(self, slots: Integers) -> None:
@@ -30,6 +31,10 @@ class SlotSequence:
             self._held = grown
         self._held[self._length : end] = slots
         self._length = end
+
+    def replace(self, start: int, slots: Integers) -> None:
+        """Other slots for as many positions from `start` on, all of which are there."""
+        self.slots[start : start + len(slots)] = slots
 
     def cut(self, length: int) -> None:
         """Forgets the slots of all positions from `length` on; there may be fewer."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import tokenizers
 
 from common.models.chat_template import render
+from common.transformers_import import IMPORTING
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -146,7 +147,8 @@ def definition_of(tokenizer: Any) -> str | None:
 
 def plain_tokenizer(theirs: "PreTrainedTokenizerBase") -> PlainTokenizer | None:
     """The same without transformers; None where it has ways of its own."""
-    from transformers import TokenizersBackend
+    with IMPORTING:
+        from transformers import TokenizersBackend
 
     if not isinstance(theirs, TokenizersBackend):
         return None

@@ -13,7 +13,7 @@ from torch.nn import functional
 from common.protocol.constraint import AnswerConstraint
 from common.protocol.sampling import Sampling
 from common.sampling.preceding import Preceding, Text
-from common.transformers_import import import_alone
+from common.transformers_import import IMPORTING
 
 if TYPE_CHECKING:
     from transformers import LogitsProcessorList
@@ -129,29 +129,32 @@ class Processors:
 def _penalty(sampling: Sampling) -> "LogitsProcessorList | None":
     if sampling.repetition_penalty == 1.0:
         return None
-    library = _library()
-    processor = library.RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))
-    penalty: LogitsProcessorList = library.LogitsProcessorList([processor])
-    return penalty
+    # Only now, as below: most answers are greedy, and this import takes a second.
+    with IMPORTING:
+        from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor
+
+    return LogitsProcessorList([RepetitionPenaltyLogitsProcessor(float(sampling.repetition_penalty))])
 
 
 def _warpers(sampling: Sampling) -> "LogitsProcessorList | None":
     if sampling.temperature <= 0:
         return None
-    library = _library()
-    warpers: LogitsProcessorList = library.LogitsProcessorList()
+    with IMPORTING:
+        from transformers import (
+            LogitsProcessorList,
+            MinPLogitsWarper,
+            TemperatureLogitsWarper,
+            TopKLogitsWarper,
+            TopPLogitsWarper,
+        )
+
+    warpers = LogitsProcessorList()
     if sampling.temperature != 1.0:
-        warpers.append(library.TemperatureLogitsWarper(float(sampling.temperature)))
+        warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
     if sampling.top_k:
-        warpers.append(library.TopKLogitsWarper(sampling.top_k))
+        warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1.0:
-        warpers.append(library.TopPLogitsWarper(float(sampling.top_p)))
+        warpers.append(TopPLogitsWarper(float(sampling.top_p)))
     if sampling.min_p > 0.0:
-        warpers.append(library.MinPLogitsWarper(float(sampling.min_p)))
+        warpers.append(MinPLogitsWarper(float(sampling.min_p)))
     return warpers
-
-
-def _library() -> Any:
-    """Imported only where it is needed: most answers are greedy, and this takes a second. Drafters of several sessions
-    may need it at once, each in a thread of its own."""
-    return import_alone("transformers.generation.logits_process")

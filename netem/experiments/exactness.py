@@ -71,22 +71,26 @@ def read_prompts(folder: Path, count: int) -> list[str]:
     Spec-Bench is in order of its categories: its turns are equally far apart, and reach to the end.
     folder: the one that holds eval/. Raises MisuseError where a file is missing or broken.
     """
-    bench = _read_lines(folder / "eval" / "spec_bench_question.jsonl", Path.open, lambda row: row["turns"][0])
-    code = _read_lines(folder / "eval" / "HumanEval.jsonl.gz", gzip.open, lambda row: row["prompt"])
+    bench = _read_prompts(folder / "eval" / "spec_bench_question.jsonl", Path.open, lambda row: row["turns"][0])
+    code = _read_prompts(folder / "eval" / "HumanEval.jsonl.gz", gzip.open, lambda row: row["prompt"])
     wanted = min(len(bench), max(count - count // 2, count - len(code)))
     turns = [bench[index * len(bench) // wanted] for index in range(wanted)]
     pairs = zip_longest(turns, code)
     return [text for pair in pairs for text in pair if text is not None][:count]
 
 
-def _read_lines(file: Path, open_: Callable[..., IO[str]], prompt_of: Callable[[Any], str]) -> list[str]:
+def _read_prompts(file: Path, open_: Callable[..., IO[str]], prompt_of: Callable[[Any], Any]) -> list[str]:
+    broken = MisuseError(f"{file} is broken; fetch it again")
     try:
         with open_(file, "rt", encoding="utf-8") as lines:
-            return [prompt_of(json.loads(line)) for line in lines]
+            prompts = [prompt_of(json.loads(line)) for line in lines]
+    except (gzip.BadGzipFile, EOFError, ValueError, LookupError, TypeError, zlib.error) as error:
+        raise broken from error
     except OSError as error:
         raise MisuseError(f"{file} cannot be read; --data names the folder that holds eval/") from error
-    except (EOFError, ValueError, LookupError, TypeError, zlib.error) as error:
-        raise MisuseError(f"{file} is broken; fetch it again") from error
+    if not all(isinstance(prompt, str) for prompt in prompts):
+        raise broken
+    return prompts
 
 
 def _references(target: Path, texts: list[str], client: Client, advance: Advance) -> list[Reference]:

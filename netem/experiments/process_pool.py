@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from typing import ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
@@ -15,12 +15,11 @@ Result = TypeVar("Result")
 def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """New processes that import what they run. Where the block is left by an exception or a cancellation, they end at
     once, and what is to run in them has failed; otherwise all of it is waited for."""
-    others = set(active_children())
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         try:
             yield pool
         except BaseException:
-            for process in set(active_children()) - others:
+            for process in pool._processes.values():
                 process.terminate()
             raise
 

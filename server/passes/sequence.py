@@ -25,7 +25,8 @@ _MOST_EVICTED = 8  # leaves, lest a pool in short ranges lose its cache
 
 
 class HeldSequence:
-    """Slots of positions 0, 1, 2, ... of one sequence. Only grows at its end and is only cut there."""
+    """Slots of positions 0, 1, 2, ... of one sequence, which grows and is cut at its end. Its own give way to the
+    cache's where both hold the same K/V."""
 
     def __init__(self, cache: PrefixTree, owner: Hashable):
         """Slots come from the cache's pool. Sequences of one owner share prefixes."""
@@ -108,9 +109,8 @@ class HeldSequence:
         self._cached, slots = self._cache.follow(self._cached, tokens, length)
         held = min(len(self), self.shared) - start
         if held:
-            own = self.slots[start : start + held]
-            self._pool.give(own)
-            own[:] = slots[:held]
+            self._pool.give(self.slots[start : start + held])
+            self._slots.replace(start, slots[:held])
             self.cuts += 1
         self.keep(slots[held:])
 

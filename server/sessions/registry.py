@@ -99,15 +99,16 @@ class SessionRegistry:
 
         Yields whether the work is of use, and raises PeerError before it, as `is_to_prepare` does. A request that fails
         within the context is charged all the same, so that a quota bounds the work; an answer that goes on is none.
-        Meanwhile the request's session does not go for another one.
+        Meanwhile the request's session, if it has a stream, is not evicted to admit another.
         """
         if not self.is_to_prepare(sink, message, now):
             yield False
             return
         is_request = self._is_request(sink.client, message, now)
-        entry, has_failed = self._by_sink.get(sink), True
+        entry = self._held((sink.client, message.session)) if isinstance(message, Open) else self._by_sink[sink]
         if entry is not None:
             entry.in_preparation = True
+        has_failed = True
         try:
             yield True
             # Another stream may have taken its session over, and then nothing was received.

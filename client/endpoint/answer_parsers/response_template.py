@@ -10,6 +10,7 @@ from typing import Any
 from client.endpoint.answer_parsers.calls import Call, make_call
 from client.endpoint.answer_parsers.pieces import NewId, Piece, TextPiece, ToolCall
 from common.protocol.errors import MisuseError
+from common.transformers_import import IMPORTING
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _CALLS = "tool_calls"
@@ -22,7 +23,8 @@ class ResponseTemplate:
 
         Raises MisuseError for a template that transformers does not understand.
         """
-        from transformers.utils.chat_parsing import ResponseParser
+        with IMPORTING:
+            from transformers.utils.chat_parsing import ResponseParser
 
         try:
             self._parser = ResponseParser(template, prompt, tools=[dict(tool) for tool in tools])

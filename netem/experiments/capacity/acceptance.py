@@ -16,7 +16,7 @@ from common.protocol.messages import State
 from common.protocol.views import Proposal, TreeView
 
 _EVERYTHING = Expansion(breadth=100_000, children=8, nodes=200_000, least_probability=1e-30)
-_BESIDE = 4096
+_LEAST_BESIDE = 4096
 """At least so many are kept where there are more, evenly spread."""
 
 _STATED_LOGPS = (math.log(0.77), *(math.log(0.18 / 7) for _ in range(7)))
@@ -130,7 +130,7 @@ def make_recording(answers: Iterable[tuple[int, Sequence[Offer | None]]], beside
     kept = [RecordedAnswer(prompt_tokens, tuple(_without_holes(offers))) for prompt_tokens, offers in answers]
     if not all(each.offers for each in kept):
         raise OutriderError("an answer ended before anything was drafted for it: ask other prompts with --seed")
-    return Recording(tuple(kept), tuple(beside[:: max(1, len(beside) // _BESIDE)]))
+    return Recording(tuple(kept), tuple(beside[:: max(1, len(beside) // _LEAST_BESIDE)]))
 
 
 def _without_holes(offers: Sequence[Offer | None]) -> list[Offer]:

@@ -26,7 +26,7 @@ from common.drafters.drafter import Drafter
 from common.drafters.load import DrafterConfig, load_draft_model
 from common.protocol.errors import OutriderError
 from netem.experiments.quiet import no_bar
-from netem.experiments.sizes.process import Resident, resident
+from netem.experiments.sizes.memory import Resident, resident
 
 STATE = "int8"
 """In which draft state travels."""

@@ -38,7 +38,7 @@ from netem.experiments.sizes.client import (
     pass_seconds,
 )
 from netem.experiments.sizes.draft_models import SizedDraft
-from netem.experiments.sizes.process import Resident, device_used, resident
+from netem.experiments.sizes.memory import Resident, device_used, resident
 from netem.experiments.sizes.reference import ReferenceRun, answer_by_generate
 from netem.experiments.sizes.rows import CONTEXT, STORED
 from netem.experiments.sizes.targets import SizedTarget

@@ -17,7 +17,7 @@ from netem.experiments.one_device.computing import device_name
 from netem.experiments.one_device.dimensions import server_bytes
 from netem.experiments.sizes.draft_models import DRAFTS, SizedDraft
 from netem.experiments.sizes.ends import LINK, Ends, both_ends, client_alone, made, variants
-from netem.experiments.sizes.process import Resident
+from netem.experiments.sizes.memory import Resident
 from netem.experiments.sizes.report import make_report
 from netem.experiments.sizes.rows import (
     CONTEXT,

@@ -8,8 +8,12 @@ import pytest
 from client.endpoint import monitor as monitor_module
 from client.endpoint.monitor import HealthProbe, Monitor
 from client.link.link_state import LinkState
+from client.link.shared_connection import SharedConnection
+from client.link.stream import Access
+from common.address import Address
 from common.rpc.errors import LinkError
 from common.rpc.traffic import Traffic
+from netem.virtual.clock import run_virtually
 
 ONLINE, SUSPECT, OFFLINE = LinkState.ONLINE, LinkState.SUSPECT, LinkState.OFFLINE
 RTT = 0.04
@@ -207,12 +211,15 @@ class FakeConnection:
         if not self.is_whole:
             await asyncio.Event().wait()
 
+    async def close(self) -> None:
+        """Nothing is open."""
+
 
 class FakeSharedConnection:
     def __init__(self):
         self.current = FakeConnection()
 
-    async def renew(self, broken: FakeConnection) -> FakeConnection:
+    async def renew_within(self, broken: FakeConnection, seconds: float) -> FakeConnection:
         assert broken is self.current
         self.current = FakeConnection()
         return self.current
@@ -234,61 +241,83 @@ async def test_signs_come_over_a_new_connection_where_the_old_one_is_silent(monk
     assert shared_connection.current is second
 
 
-async def test_a_connection_that_takes_longer_than_a_probe_waits_is_dialled_once(monkeypatch):
-    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(monitor_module, "_UNKNOWN_TIMEOUT_S", 0.01)
-    stands, dialled = asyncio.Event(), []
+def test_a_connection_that_takes_longer_than_a_probe_waits_is_dialled_once():
+    async def run():
+        stands, dialled = asyncio.Event(), []
 
-    class Slow(FakeSharedConnection):
-        async def renew(self, broken: FakeConnection) -> FakeConnection:
-            dialled.append(broken)
+        async def dial() -> FakeConnection:
+            dialled.append(1)
             await stands.wait()
-            return await super().renew(broken)
+            return FakeConnection()
 
-    shared_connection = Slow()
-    probe, first = HealthProbe(shared_connection), shared_connection.current
-    first.is_whole = False
-    for _ in range(3):
+        async with SharedConnection(Access(Address("localhost", 1)), FakeConnection()) as shared_connection:
+            shared_connection._dial = dial
+            probe = HealthProbe(shared_connection)
+            shared_connection.current.connection.is_whole = False
+            for _ in range(3):
+                with pytest.raises(LinkError):
+                    await probe()
+            stands.set()
+            assert await probe() >= 0
+            assert len(dialled) == 1
+
+    run_virtually(run())
+
+
+def test_a_connection_that_another_has_renewed_is_not_given_up():
+    async def run():
+        shared_connection = FakeSharedConnection()
+        probe = HealthProbe(shared_connection)
+        shared_connection.current.is_whole = False
         with pytest.raises(LinkError):
             await probe()
-    stands.set()
-    assert await probe() >= 0
-    assert dialled == [first]
+        of_a_conversation = await shared_connection.renew_within(shared_connection.current, 1.0)
+        assert await probe() >= 0
+        assert shared_connection.current is of_a_conversation
+
+    run_virtually(run())
 
 
-async def test_a_connection_that_another_has_renewed_is_not_given_up(monkeypatch):
-    monkeypatch.setattr(monitor_module, "_UNKNOWN_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
-    shared_connection = FakeSharedConnection()
-    probe = HealthProbe(shared_connection)
-    shared_connection.current.is_whole = False
-    with pytest.raises(LinkError):
-        await probe()
-    of_a_conversation = await shared_connection.renew(shared_connection.current)
-    assert await probe() >= 0
-    assert shared_connection.current is of_a_conversation
+def test_a_dial_that_fails_is_repeated_by_the_next_probe():
+    async def run():
+        refusals = [LinkError("the server refuses"), LinkError("the server refuses")]
 
-
-async def test_a_dial_that_fails_is_repeated_by_the_next_probe(monkeypatch):
-    monkeypatch.setattr(monitor_module, "_UNKNOWN_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(monitor_module, "_LEAST_TIMEOUT_S", 0.01)
-    refusals = [LinkError("the server refuses"), LinkError("the server refuses")]
-
-    class Refused(FakeSharedConnection):
-        async def renew(self, broken: FakeConnection) -> FakeConnection:
+        async def dial() -> FakeConnection:
             if refusals:
                 raise refusals.pop()
-            return await super().renew(broken)
+            return FakeConnection()
 
-    shared_connection = Refused()
-    probe = HealthProbe(shared_connection)
-    shared_connection.current.is_whole = False
-    with pytest.raises(LinkError, match="no sign of life"):
-        await probe()
-    for _ in range(2):
-        with pytest.raises(LinkError, match="refuses"):
-            await probe()
-    assert await probe() >= 0
+        async with SharedConnection(Access(Address("localhost", 1)), FakeConnection()) as shared_connection:
+            shared_connection._dial = dial
+            probe = HealthProbe(shared_connection)
+            shared_connection.current.connection.is_whole = False
+            with pytest.raises(LinkError, match="no sign of life"):
+                await probe()
+            for _ in range(2):
+                with pytest.raises(LinkError, match="refuses"):
+                    await probe()
+            assert await probe() >= 0
+
+    run_virtually(run())
+
+
+def test_a_connection_that_is_still_dialled_at_the_end_is_given_up():
+    async def run():
+        gone = asyncio.Event()
+
+        async def dial() -> FakeConnection:
+            try:
+                return await asyncio.Event().wait()
+            finally:
+                gone.set()
+
+        async with SharedConnection(Access(Address("localhost", 1)), FakeConnection()) as shared_connection:
+            shared_connection._dial = dial
+            with pytest.raises(TimeoutError):
+                await shared_connection.renew_within(shared_connection.current, 1.0)
+        assert gone.is_set()
+
+    run_virtually(run())
 
 
 async def test_who_looks_is_not_kept_waiting_for_a_silent_link(server, monkeypatch):

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
+from client.answer import TokenListener
 from client.link.offline import OfflineOptions
 from client.link.reconnecting_stream import ignore_link_changes
 from client.local_serve import messages
@@ -53,6 +54,21 @@ async def test_a_cancel_that_comes_with_its_prompt_cancels_it() -> None:
     end = await asyncio.wait_for(chat.receive(), 20)
     assert isinstance(end, messages.ChatEnd)
     assert end.failed == {"sentence": "cancelled", "is_misuse": True}
+    chat.close()
+    await serving
+
+
+async def test_the_last_of_what_is_drafted_in_an_outage_is_sent() -> None:
+    class Drafting(Router):
+        async def answer(self, prompt: object, settings: object, on_tokens: TokenListener, *_: object) -> None:
+            for count in range(1, 4):
+                on_tokens((), tuple(range(count)))
+            await super().answer()
+
+    chat, serving = await served(Drafting())
+    chat.send(replace(PROMPT, is_live=True))
+    sent: list[messages.Message] = [await chat.receive(), await chat.receive()]
+    assert sent == [messages.ChatTokens([], [0]), messages.ChatTokens([], [0, 1, 2])]
     chat.close()
     await serving
 

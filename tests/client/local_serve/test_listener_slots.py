@@ -14,7 +14,7 @@ from client.drafting.draft_loader import DraftChoice
 from client.link.stream import Access
 from client.local_serve import listener
 from client.local_serve.listener import Listener
-from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined
+from client.local_serve.messages import Accepted, AnswerFinished, AsyncConnection, Declined, Redraw
 from client.local_serve.request import RequestOptions
 from client.local_serve.running import find_running
 from client.options.answers import AnswerFlags
@@ -104,6 +104,16 @@ async def test_a_line_does_not_stand_within_an_answer_that_is_not_shown_either()
     renderer.show_unreached()
     ends[0].send(Accepted())
     assert await ends[1].receive() == Accepted()
+    for each in ends:
+        each.close()
+
+
+async def test_the_last_of_what_is_drafted_in_an_outage_is_sent() -> None:
+    ends = [AsyncConnection(*await asyncio.open_unix_connection(sock=each)) for each in socket.socketpair()]
+    renderer = listener._SocketRenderer(ends[0], "unreached", is_live=True, is_shown=True)
+    for drafted in ("a", "ab", "abc"):
+        renderer.write("", lambda drafted=drafted: drafted)
+    assert [await ends[1].receive(), await ends[1].receive()] == [Redraw("a"), Redraw("abc")]
     for each in ends:
         each.close()
 

@@ -1,5 +1,6 @@
 """client.local_serve.run_client: against a fake `outrider serve` that sends what the test says."""
 
+import io
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from client.errors import BrokenOffError
 from client.local_serve import request, run_client
@@ -21,6 +23,7 @@ from client.local_serve.messages import (
     Declined,
     Message,
     Note,
+    Redraw,
     ServeRequest,
     Text,
     TextEnd,
@@ -33,8 +36,10 @@ from client.local_serve.running import Running, announce, own_version, prepare_s
 from client.options.answers import AnswerFlags
 from client.options.connection import Credentials
 from client.options.outages import OfflineFlags
+from client.terminal.render import LiveRenderer
 from client.text import Question
 from common.protocol.errors import MisuseError, OutriderError
+from tests.client.emulated_terminal import Terminal
 
 SERVER = "127.0.0.1:7070"
 OUTCOME = {"result": {"text": "Hello", "token_ids": [1]}, "stats": ["1 token"], "notes": ["a note"], "failure": ""}
@@ -112,6 +117,17 @@ def test_an_answer_is_shown_as_it_comes(tmp_path, fake, capsys) -> None:
     assert (request.server, request.question["prompt"], request.is_live) == (SERVER, "Hi", False)
     assert request.credentials["values"]["token"] == "secret"
     assert request.answer["stop"] == ["x"]
+
+
+def test_on_a_terminal_provisional_text_comes_and_goes(tmp_path, fake, monkeypatch) -> None:
+    to = Console(file=io.StringIO(), force_terminal=True, width=40, height=10, _environ={"TERM": "xterm"})
+    monkeypatch.setattr("client.terminal.render.renderer_for", lambda *_: LiveRenderer(to, lambda: 0.0))
+    drafted = [Text("", "H"), Text("", "He"), Redraw("Hex"), Text("Hello", "x"), Text("", "xy")]
+    fake(Accepted(), *drafted, TextEnd(""), AnswerFinished(OUTCOME))
+    assert asked(tmp_path)[0] is None
+    terminal = Terminal(40, 10)
+    terminal.write(to.file.getvalue().replace("\n", "\r\n"))
+    assert terminal.text.strip() == "Hello"
 
 
 def test_a_program_gets_one_object_and_no_statistics(tmp_path, fake, capsys) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import io
 import math
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -26,6 +25,7 @@ from client.terminal.render import (
     waiting_line,
 )
 from client.text import raw_tokens
+from netem.virtual.clock import run_virtually
 from tests.client.emulated_terminal import Terminal
 from tests.client.test_stats import ONE
 from tests.families import make_tokenizer
@@ -85,26 +85,38 @@ async def test_a_terminal_shows_provisional_text_and_keeps_none_of_it(tokenizer)
     assert terminal.text.strip() == "the quick"
 
 
-async def test_provisional_text_alone_is_not_redrawn_at_every_step(tokenizer):
+def test_provisional_text_alone_is_not_redrawn_at_every_step(tokenizer):
     to = console(terminal=True)
-    times = iter([0.0, 0.1, 0.11, 0.12, 0.2, 0.3])
-    shown_by(LiveRenderer(to, lambda: next(times)), tokenizer, [("", "a"), ("", "ab"), ("", "abc"), ("", "abcd")])
+
+    async def drafting():
+        view = AnswerView(tokenizer, LiveRenderer(to, asyncio.get_running_loop().time), ())
+        for drafted in ("a", "ab", "abc", "abcd"):
+            view([], raw_tokens(tokenizer, drafted))
+            await asyncio.sleep(0.02)
+        view.end()
+
+    run_virtually(drafting())
     assert to.file.getvalue().count("\x1b[2m") == 2
 
 
-async def test_what_is_written_last_is_shown_though_nothing_comes_after_it(tokenizer):
+def test_what_is_written_last_is_shown_though_nothing_comes_after_it(tokenizer):
     to = console(terminal=True)
-    view = AnswerView(tokenizer, LiveRenderer(to, time.monotonic), ())
-    view([], raw_tokens(tokenizer, "a"))
-    view([], raw_tokens(tokenizer, "ab"))
-    view([], raw_tokens(tokenizer, "abc"))
-    assert "abc" not in to.file.getvalue()
-    while "abc" not in to.file.getvalue():
-        await asyncio.sleep(0.005)
-    view([], raw_tokens(tokenizer, "abcd"))
-    view([], raw_tokens(tokenizer, "abcde"))
-    view.end()
-    await asyncio.sleep(0.1)
+
+    async def outage():
+        view = AnswerView(tokenizer, LiveRenderer(to, asyncio.get_running_loop().time), ())
+        for drafted in ("a", "ab", "abc"):
+            view([], raw_tokens(tokenizer, drafted))
+        await asyncio.sleep(10.0)
+        drawn = to.file.getvalue()
+        for drafted in ("abcd", "abcde"):
+            view([], raw_tokens(tokenizer, drafted))
+        view.end()
+        await asyncio.sleep(10.0)
+        return drawn
+
+    drawn = run_virtually(outage())
+    assert drawn.count("\x1b[2m") == 2
+    assert "abc" in drawn
     assert "abcde" not in to.file.getvalue()
 
 

@@ -15,7 +15,7 @@ from common.models.parts import head_of, layers_of
 from common.models.prepacked import PrepackedHead, PrepackedLinear, prepack, prepack_network, prepacked_head
 from common.models.segment import Segment
 from netem.experiments.family_checkpoints import FAMILIES, make_family_checkpoint
-from netem.experiments.sizes.process import resident
+from netem.experiments.sizes.memory import resident
 from tests.other_families import HUNYUAN_MOE, SERVED
 
 pytestmark = pytest.mark.skipif(

@@ -61,7 +61,8 @@ def test_missing_prompts_are_named(tmp_path):
         (b'{"turns": []}', gzip.compress(b'{"prompt": "code"}'), "spec_bench_question.jsonl is broken"),
         (b'{"turns": ["bench"]}', gzip.compress(b'{"prompt": "code"}')[:-12], r"HumanEval.jsonl.gz is broken"),
         (b'{"turns": ["bench"]}', gzip.compress(b'{"text": "code"}'), r"HumanEval.jsonl.gz is broken"),
-        (b'{"turns": ["bench"]}', b"no gzip", r"HumanEval.jsonl.gz cannot be read; --data names"),
+        (b'{"turns": ["bench"]}', b"no gzip", r"HumanEval.jsonl.gz is broken"),
+        (b'{"turns": ["bench"]}', gzip.compress(b'{"prompt": 5}'), r"HumanEval.jsonl.gz is broken"),
     ],
 )
 def test_broken_prompts_are_named(tmp_path, bench, code, named):

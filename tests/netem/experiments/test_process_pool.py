@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from netem.experiments import process_pool as module
 from netem.experiments.process_pool import in_process, process_pool
-from tests.programs import FORKS
+
+pytestmark = pytest.mark.usefixtures("forked_pools")
 
 ENDLESS_S = 600.0
-
-
-@pytest.fixture(autouse=True)
-def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each function still has a process of its own, which need not import everything anew."""
-    monkeypatch.setattr(module, "get_context", lambda _: FORKS)
 
 
 def _fail() -> None:

@@ -99,6 +99,16 @@ def test_a_request_whose_stream_ends_while_its_constraint_is_compiled_counts() -
     assert asked.failed.code is FailureCode.QUOTA
 
 
+def test_nor_while_that_of_an_open_which_begins_another_answer_is() -> None:
+    timed = TimedSessions(terms=CONSTRAINING, max_sessions=1)
+    bob = timed.asks("bob", 3, SHORT, client="bob")
+    timed.go_on(1.0, bob)
+    anew = replace(opening("bob"), session=bob.session.id)
+    with timed.sessions.preparing(renewed(bob), anew, timed.now):
+        assert timed.asks("another", 3, SHORT, client="bob").failed is not None
+    assert not bob.ended
+
+
 @pytest.mark.parametrize("allowed", [{"max_sessions": 1}, {"quotas": {"bob": Allowance(max_sessions=1)}}])
 def test_a_session_does_not_go_for_another_one_while_its_constraint_is_compiled(allowed: dict[str, Any]) -> None:
     timed = TimedSessions(terms=CONSTRAINING, **allowed)

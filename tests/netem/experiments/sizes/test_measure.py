@@ -7,23 +7,15 @@ import pytest
 from common.drafters.lookup import LookupDrafter
 from common.protocol.errors import MisuseError
 from common.weight_only.modes import AS_IS, MODES
-from netem.experiments import process_pool
 from netem.experiments.sizes import measure
 from netem.experiments.sizes.client import ClientReading, _level_seconds
 from netem.experiments.sizes.draft_models import DRAFTS
 from netem.experiments.sizes.ends import ClientRun, Ends, both_ends, client_alone, made, variants
-from netem.experiments.sizes.process import Resident
+from netem.experiments.sizes.memory import Resident
 from netem.experiments.sizes.targets import LLAMA_8B_TARGET, QWEN_600M_TARGET, shrunk
-from tests.programs import FORKS
 
 MOA_0 = next(draft for draft in DRAFTS if draft.kind == "moa" and not draft.layers)
 MOA_1 = next(draft for draft in DRAFTS if draft.kind == "moa" and draft.layers)
-
-
-@pytest.fixture
-def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each function still has a process of its own, which need not import everything anew."""
-    monkeypatch.setattr(process_pool, "get_context", lambda _: FORKS)
 
 
 def ends(memory: int, server: Resident | None) -> Ends:
@@ -84,7 +76,7 @@ def test_both_ends_must_fit(available_gb: int, fits: bool, monkeypatch: pytest.M
     assert measure._fits(LLAMA_8B_TARGET, [MOA_0], "bfloat16") is fits
 
 
-@pytest.mark.usefixtures("_forked", "forked_servers")
+@pytest.mark.usefixtures("forked_pools", "forked_servers")
 def test_processes_of_both_ends_are_measured_and_their_answer_is_generates() -> None:
     async def run() -> Ends:
         with made(shrunk(QWEN_600M_TARGET), [MOA_1], seed=1, whole=True) as folder:
@@ -101,7 +93,7 @@ def test_processes_of_both_ends_are_measured_and_their_answer_is_generates() -> 
     assert both.pass_s is not None
 
 
-@pytest.mark.usefixtures("_forked")
+@pytest.mark.usefixtures("forked_pools")
 def test_a_client_drafts_without_a_server_in_every_weights_mode() -> None:
     async def run() -> Ends:
         with made(shrunk(LLAMA_8B_TARGET), [MOA_1], seed=1, whole=False) as folder:

@@ -3,16 +3,8 @@ import os
 
 import pytest
 
-from netem.experiments import process_pool
 from netem.experiments.process_pool import in_process
-from netem.experiments.sizes.process import Resident, resident
-from tests.programs import FORKS
-
-
-@pytest.fixture
-def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each function still has a process of its own, which need not import everything anew."""
-    monkeypatch.setattr(process_pool, "get_context", lambda _: FORKS)
+from netem.experiments.sizes.memory import Resident, resident
 
 
 def _hold(megabytes: int) -> tuple[int, int]:
@@ -34,7 +26,7 @@ def _release(megabytes: int) -> tuple[Resident, Resident]:
     return before, resident(os.getpid())
 
 
-@pytest.mark.usefixtures("_forked")
+@pytest.mark.usefixtures("forked_pools")
 def test_what_was_given_back_counts_in_the_peak_alone() -> None:
     before, after = asyncio.run(in_process(_release, 100))
     assert before.now - after.now > 90_000_000

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from client.endpoint.access_checks import AccessChecks, AccessRules
 from client.endpoint.answer_parsers.pieces import ToolCall
 from client.endpoint.answers import Answers, Event, HeldAnswers
-from client.endpoint.faults import Fault, FaultError, ending, internal, no_embeddings, no_such_path, wrong
+from client.endpoint.faults import Fault, FaultError, internal, no_embeddings, no_such_path, shutting_down, wrong
 from client.endpoint.openai_requests import DRAWN_SEED_BITS, CompletionRequest, RequestKind, read_chat, read_completion
 from client.endpoint.openai_responses import FinishedAnswer, ResponseBuilder, model, model_list
 from client.endpoint.served_models import ServedModels
@@ -123,7 +123,7 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
         ClientDisconnect: _ignore_disconnect,
         Exception: _tell_crash,
     }
-    middleware = [Middleware(AccessChecks, rules=rules), Middleware(_TellingOfTheEnd)]
+    middleware = [Middleware(AccessChecks, rules=rules), Middleware(_ShutdownFaults)]
     if rules.origins:  # a browser asks for leave first, without the key
         cross_origin = Middleware(
             CORSMiddleware,
@@ -137,9 +137,9 @@ def make_app(routes: list[BaseRoute], rules: AccessRules) -> Starlette:
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
-class _TellingOfTheEnd:
-    """Answers requests of which nothing was sent when the program's end cancels them, as uvicorn would in plain
-    text."""
+class _ShutdownFaults:
+    """Sends a fault for a request that shutdown cancels before anything of its response was sent, in the shape of its
+    API; uvicorn would send plain text."""
 
     def __init__(self, app: ASGIApp):
         self._app = app
@@ -156,7 +156,7 @@ class _TellingOfTheEnd:
             await self._app(scope, receive, noting)
         except asyncio.CancelledError:
             if not has_begun:
-                fault = ending()
+                fault = shutting_down()
                 await JSONResponse(fault.body_at(scope["path"]), fault.status)(scope, receive, send)
             raise
 

@@ -75,7 +75,7 @@ def unreachable(retry_after: int) -> FaultError:
     return FaultError(Fault(503, "the server is out of reach", "server_error", None, "server_unreachable", retry_after))
 
 
-def ending() -> Fault:
+def shutting_down() -> Fault:
     return Fault(503, "outrider serve was stopped before this answer was whole", "server_error", None, "stopped")
 
 

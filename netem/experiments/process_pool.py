@@ -19,7 +19,7 @@ def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BaseException:
-            for process in pool._processes.values():
+            for process in list(pool._processes.values()):
                 process.terminate()
             raise
 

@@ -14,7 +14,7 @@ from common.protocol.sampling import Sampling
 
 
 @pytest.mark.parametrize(("sent", "said"), [(False, 503), (True, 200)])
-async def test_an_answer_that_the_end_of_the_program_cuts_off_says_so_where_nothing_was_sent(sent, said):
+async def test_an_answer_that_shutdown_cuts_off_says_so_where_nothing_was_sent(sent, said):
     asked, received, messages = asyncio.Event(), [{"type": "http.request"}], []
 
     async def endless(request):

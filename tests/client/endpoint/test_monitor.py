@@ -241,6 +241,14 @@ async def test_signs_come_over_a_new_connection_where_the_old_one_is_silent(monk
     assert shared_connection.current is second
 
 
+def silent_connection(dial) -> SharedConnection:
+    """Its first connection says nothing, and `dial` makes each newer one."""
+    shared_connection = SharedConnection(Access(Address("localhost", 1)), FakeConnection())
+    shared_connection._dial = dial
+    shared_connection.current.connection.is_whole = False
+    return shared_connection
+
+
 def test_a_connection_that_takes_longer_than_a_probe_waits_is_dialled_once():
     async def run():
         stands, dialled = asyncio.Event(), []
@@ -250,10 +258,8 @@ def test_a_connection_that_takes_longer_than_a_probe_waits_is_dialled_once():
             await stands.wait()
             return FakeConnection()
 
-        async with SharedConnection(Access(Address("localhost", 1)), FakeConnection()) as shared_connection:
-            shared_connection._dial = dial
+        async with silent_connection(dial) as shared_connection:
             probe = HealthProbe(shared_connection)
-            shared_connection.current.connection.is_whole = False
             for _ in range(3):
                 with pytest.raises(LinkError):
                     await probe()
@@ -287,10 +293,8 @@ def test_a_dial_that_fails_is_repeated_by_the_next_probe():
                 raise refusals.pop()
             return FakeConnection()
 
-        async with SharedConnection(Access(Address("localhost", 1)), FakeConnection()) as shared_connection:
-            shared_connection._dial = dial
+        async with silent_connection(dial) as shared_connection:
             probe = HealthProbe(shared_connection)
-            shared_connection.current.connection.is_whole = False
             with pytest.raises(LinkError, match="no sign of life"):
                 await probe()
             for _ in range(2):
@@ -311,8 +315,7 @@ def test_a_connection_that_is_still_dialled_at_the_end_is_given_up():
             finally:
                 gone.set()
 
-        async with SharedConnection(Access(Address("localhost", 1)), FakeConnection()) as shared_connection:
-            shared_connection._dial = dial
+        async with silent_connection(dial) as shared_connection:
             with pytest.raises(TimeoutError):
                 await shared_connection.renew_within(shared_connection.current, 1.0)
         assert gone.is_set()
